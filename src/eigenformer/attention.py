@@ -1,0 +1,157 @@
+"""Spectrum-aware attention, with optional feature attention."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from eigenformer.kernels import AttentionKernel, AttentionTerms, Backend, prepare
+from eigenformer.options import Psi
+from eigenformer.ragged import RaggedGraphs
+from eigenformer.scalar_mlp import ScalarMLP
+
+
+def signed_sqrt(x: Tensor, eps: float = 1e-6) -> Tensor:
+    r""":math:`\psi(x) = x / \sqrt{|x| + \epsilon}`: signed square root, finite slope at 0."""
+    return x * torch.rsqrt(x.abs() + eps)
+
+
+class SpectrumAwareAttention(nn.Module):
+    r"""The attention of `"Graph Transformers without Positional Encodings"
+    <https://arxiv.org/abs/2401.17791>`_, made from the graph's Laplacian spectrum.
+
+    .. math::
+        \alpha^h_{spec}[i,j] &= \phi_1^h\Bigl(\sum_k u_k[i] u_k[j] \phi_2^h(\lambda_k)\Bigr) \\
+        \alpha^h_{feat}[i,j] &= \psi\Bigl(\frac{(W_Q^h x_i)^\top (W_K^h x_j)}{\sqrt{d/H}}\Bigr)
+        + W_R^h \, \rho(W_A^h e_{ij}) \\
+        \alpha^h &= \mathrm{softmax}_j(\alpha^h_{spec} + \alpha^h_{feat}) \\
+        \hat{x}_i &= W_O \, \Vert_h \sum_j \alpha^h[i,j] \, (W_V^h x_j + W_E^h e_{ij})
+
+    where :math:`j` runs over all nodes of :math:`i`'s graph and :math:`e_{ij}` belongs to the edge
+    :math:`j \to i`, PyG's column :math:`(j, i)`.
+
+    Args:
+        channels: d, the width of nodes and edges.
+        heads: H, which divides ``channels``.
+        phi_width: p, the hidden width of :math:`\phi_1` and :math:`\phi_2`.
+        phi_depth: Their number of hidden layers.
+        feature_attention: Whether :math:`\alpha_{feat}` is used.
+        edge_features: Whether edges carry features.
+        psi: :math:`\psi`, ``"signed_sqrt"`` or ``"identity"``.
+        dropout: Probability of dropping an attention weight after the softmax.
+        backend: How it is computed where a plain PyG batch is given.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        heads: int = 8,
+        phi_width: int = 28,
+        phi_depth: int = 2,
+        feature_attention: bool = False,
+        edge_features: bool = False,
+        psi: Psi = "signed_sqrt",
+        dropout: float = 0.0,
+        backend: Backend = "auto",
+    ) -> None:
+        super().__init__()
+        if channels % heads:
+            raise ValueError(f"heads must divide channels, got {heads} and {channels}")
+        self.channels, self.heads = channels, heads
+        self.feature_attention, self.edge_features = feature_attention, edge_features
+        self.psi = psi
+        self.dropout = dropout
+        self.backend: Backend = backend
+        self.phi1 = ScalarMLP(heads, phi_width, phi_depth)
+        self.phi2 = ScalarMLP(heads, phi_width, phi_depth)
+        self.value = nn.Linear(channels, channels)  # W_V
+        self.out = nn.Linear(channels, channels)  # W_O
+        if edge_features:
+            self.edge_value = nn.Linear(channels, channels)  # W_E
+        if feature_attention:
+            self.query = nn.Linear(channels, channels)  # W_Q
+            self.key = nn.Linear(channels, channels)  # W_K
+        if feature_attention and edge_features:
+            self.edge_hidden = nn.Linear(channels, channels)  # W_A
+            self.edge_logit_weight = nn.Parameter(torch.empty(heads, channels // heads))  # W_R
+            self.edge_logit_bias = nn.Parameter(torch.empty(heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Every linear map starts like a ``torch.nn.Linear``."""
+        for module in self.children():
+            module.reset_parameters()  # type: ignore[operator]
+        if self.feature_attention and self.edge_features:
+            bound = 1 / math.sqrt(self.channels // self.heads)
+            nn.init.uniform_(self.edge_logit_weight, -bound, bound)
+            nn.init.uniform_(self.edge_logit_bias, -bound, bound)
+
+    def forward(
+        self,
+        x: Tensor,
+        graphs: AttentionKernel | Data,
+        edge_attr: Tensor | None = None,
+        no_edge: Tensor | None = None,
+        return_attention: bool = False,
+    ) -> Tensor | tuple[Tensor, list[Tensor]]:
+        r"""Attends over each graph.
+
+        Args:
+            x: Node features ``[Σn, d]``.
+            graphs: The batch with its spectrum; or, where several layers share it, what
+                :func:`eigenformer.kernels.prepare` made of it.
+            edge_attr: Encoded edge features ``[M, d]``, one row per column of ``edge_index``.
+            no_edge: :math:`e_{ij}` of a pair that is no edge, ``[d]`` (default: zeros).
+            return_attention: Also return the attention of each graph, ``[heads, n, n]``.
+        """
+        if isinstance(graphs, Data):
+            graphs = prepare(RaggedGraphs.from_data(graphs, x.dtype), self.backend)
+        if (edge_attr is not None) != self.edge_features:
+            raise ValueError(
+                f"edge_attr is {'given' if edge_attr is not None else 'missing'}, but the layer "
+                f"was made with edge_features={self.edge_features}"
+            )
+        values = self.value(x)
+        edge_values = edge_logits = None
+        if edge_attr is not None:
+            edges = graphs.graphs.sum_parallel(edge_attr)
+            none = (x.new_zeros(self.channels) if no_edge is None else no_edge)[None]
+            # Σ_j α_ij W_E e_ij = Σ_j α_ij W_E e_none + Σ_edges α_ij W_E (e_ij − e_none): the first
+            # sum joins the values, the second runs over edges only; no N × N × d tensor.
+            values = values + self.edge_value(none)
+            edge_values = self._split(F.linear(edges - none, self.edge_value.weight))
+            if self.feature_attention:
+                # What W_R ρ(W_A e_none) adds to every pair cancels in the softmax.
+                edge_logits = self._edge_logits(edges) - self._edge_logits(none)
+        terms = AttentionTerms(
+            phi1=self.phi1,
+            phi2=self.phi2,
+            values=self._split(values),
+            queries=self._split(self.query(x)) if self.feature_attention else None,
+            keys=self._split(self.key(x)) if self.feature_attention else None,
+            psi=signed_sqrt if self.psi == "signed_sqrt" else None,
+            edge_logits=edge_logits,
+            edge_values=edge_values,
+        )
+        dropout = self.dropout if self.training else 0.0
+        attended, attention = graphs.attend(terms, dropout, return_attention=return_attention)
+        out = self.out(attended.flatten(1))
+        return out if attention is None else (out, attention)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.view(-1, self.heads, self.channels // self.heads)
+
+    def _edge_logits(self, edges: Tensor) -> Tensor:
+        """W_R ρ(W_A e), ``[M, heads]``."""
+        hidden = self._split(self.edge_hidden(edges)).relu()
+        return (hidden * self.edge_logit_weight).sum(-1) + self.edge_logit_bias
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.channels}, heads={self.heads}, feature_attention={self.feature_attention}, "
+            f"edge_features={self.edge_features}, dropout={self.dropout}"
+        )

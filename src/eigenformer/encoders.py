@@ -1,0 +1,151 @@
+"""Node and edge features → vectors of width d."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class FeatureEncoder(nn.Module, ABC):
+    """Encodes the rows of a feature matrix, and knows what it cannot encode."""
+
+    @abstractmethod
+    def forward(self, features: Tensor) -> Tensor:
+        """``[rows, *] → [rows, d]``."""
+
+    def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
+        """What is wrong with ``features``: the rows concerned and the reason; None if nothing."""
+        return None
+
+    def no_edge(self) -> Tensor | None:
+        """The vector of a pair of nodes that is no edge; None for zeros."""
+        return None
+
+
+class EmbeddingEncoder(FeatureEncoder):
+    """A vector per type, then a linear map: atom and bond types.
+
+    Args:
+        channels: d, the width to encode to.
+        num_types: Number of types.
+        width: Width of the embedding.
+        no_edge_type: For edges: the type that means "no edge".
+    """
+
+    def __init__(
+        self, channels: int, num_types: int, width: int, no_edge_type: int | None = None
+    ) -> None:
+        super().__init__()
+        self.no_edge_type = no_edge_type
+        self.embedding = nn.Embedding(num_types, width)
+        self.linear = nn.Linear(width, channels)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.linear(self.embedding(features.view(-1).long()))
+
+    def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
+        return _type_problem(features, [self.embedding.num_embeddings])
+
+    def no_edge(self) -> Tensor | None:
+        if self.no_edge_type is None:
+            return None
+        return self.linear(self.embedding.weight[self.no_edge_type])
+
+
+class CategoricalEncoder(FeatureEncoder):
+    """The sum of one embedding per column: OGB's atom and bond features.
+
+    Every value is a real category, so the vector of "no edge" is zero.
+
+    Args:
+        channels: d, the width to encode to.
+        sizes: Number of categories of each column.
+    """
+
+    def __init__(self, channels: int, sizes: Sequence[int]) -> None:
+        super().__init__()
+        self.sizes = tuple(sizes)
+        self.embedding = nn.Embedding(sum(sizes), channels)
+        nn.init.xavier_uniform_(self.embedding.weight)
+        # All columns share one table; a column's categories start behind those before it.
+        offsets = torch.tensor([0, *sizes]).cumsum(0)[:-1]
+        self.register_buffer("offsets", offsets, persistent=False)
+        self.offsets: Tensor
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.embedding(features.view(-1, len(self.sizes)).long() + self.offsets).sum(1)
+
+    def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
+        return _type_problem(features, self.sizes)
+
+
+class LinearEncoder(FeatureEncoder):
+    """A linear map of numbers: colours, positions, distances, one-hot types.
+
+    Args:
+        channels: d, the width to encode to.
+        in_channels: Number of features.
+        bias: Whether it has a bias, which then is the vector of "no edge".
+    """
+
+    def __init__(self, channels: int, in_channels: int, bias: bool = True) -> None:
+        super().__init__()
+        self.linear = nn.Linear(in_channels, channels, bias=bias)
+
+    def forward(self, features: Tensor) -> Tensor:
+        numbers = features.view(-1, self.linear.in_features).to(self.linear.weight.dtype)
+        return self.linear(numbers)
+
+    def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
+        everywhere = torch.ones(len(features), dtype=torch.bool)
+        if features.is_complex():
+            return everywhere, "complex numbers, the encoder takes real ones"
+        if _width(features) != self.linear.in_features:
+            return everywhere, (
+                f"{_width(features)} features, the encoder takes {self.linear.in_features}"
+            )
+        bad = ~features.view(len(features), -1).isfinite().all(1)
+        return (bad, "a NaN or infinite value") if bad.any() else None
+
+    def no_edge(self) -> Tensor | None:
+        return self.linear.bias
+
+
+class OnesEncoder(FeatureEncoder):
+    """A vector of ones for every edge, whatever its features: an encoder without parameters.
+
+    Args:
+        channels: d, the width to encode to.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.register_buffer("ones", torch.ones(channels), persistent=False)
+        self.ones: Tensor
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.ones.expand(len(features), -1)
+
+
+def _width(features: Tensor) -> int:
+    return 1 if features.dim() == 1 else features[0].numel() if len(features) else features.size(-1)
+
+
+def _type_problem(features: Tensor, sizes: Sequence[int]) -> tuple[Tensor, str] | None:
+    everywhere = torch.ones(len(features), dtype=torch.bool)
+    if features.is_floating_point() or features.is_complex() or features.dtype == torch.bool:
+        return everywhere, f"{features.dtype}, the encoder takes integer types"
+    if _width(features) != len(sizes):
+        return everywhere, f"{_width(features)} features, the encoder takes {len(sizes)}"
+    columns = features.view(len(features), len(sizes))
+    unknown = (columns < 0) | (columns >= torch.tensor(sizes, device=features.device))
+    if unknown.any():
+        row, column = unknown.nonzero()[0].tolist()
+        return unknown.any(1), (
+            f"type {int(columns[row, column])} in column {column}, the encoder knows 0 to "
+            f"{sizes[column] - 1}"
+        )
+    return None

@@ -1,0 +1,86 @@
+"""The interface of all attention kernels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from eigenformer.ragged import RaggedGraphs
+
+ScalarFunction = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionTerms:
+    r"""What one layer puts into its attention.
+
+    The edge terms are *differences to a pair that is no edge*, and so are given for edges only:
+    what all pairs have in common cancels in the softmax, or is part of the values.
+
+    Args:
+        phi1: Scores to logits, ``[heads, *] → [heads, *]``, head by head.
+        phi2: Eigenvalues to importances, ``[heads, *] → [heads, *]``.
+        values: :math:`v_j`, ``[Σn, heads, C]``.
+        queries: :math:`q_i`, ``[Σn, heads, C]``, for feature attention.
+        keys: :math:`k_j`, likewise.
+        psi: :math:`\psi`, applied to the scaled product of queries and keys.
+        edge_logits: :math:`b_{ij}`, ``[M, heads]`` for the distinct edges of the batch.
+        edge_values: :math:`w_{ij}`, ``[M, heads, C]`` likewise.
+    """
+
+    phi1: ScalarFunction
+    phi2: ScalarFunction
+    values: Tensor
+    queries: Tensor | None = None
+    keys: Tensor | None = None
+    psi: ScalarFunction | None = None
+    edge_logits: Tensor | None = None
+    edge_values: Tensor | None = None
+
+    @property
+    def heads(self) -> int:
+        return self.values.size(1)
+
+    @property
+    def channels(self) -> int:
+        return self.values.size(2)
+
+
+class AttentionKernel(ABC):
+    r"""Spectrum-aware attention over a batch of graphs, built once and called by every layer.
+
+    .. math::
+        \alpha[i,j] &= \mathrm{softmax}_{j}\bigl( \phi_1(\textstyle\sum_k u_k[i] u_k[j]
+        \phi_2(\lambda_k)) + \psi(q_i^\top k_j / \sqrt{C}) + b_{ij} \bigr) \\
+        \hat{x}_i &= \sum_j \alpha[i,j] \, (v_j + w_{ij})
+
+    with :math:`j` over the nodes of :math:`i`'s own graph.
+    """
+
+    def __init__(self, graphs: RaggedGraphs) -> None:
+        self.graphs = graphs
+
+    @abstractmethod
+    def attend(
+        self,
+        terms: AttentionTerms,
+        dropout: float = 0.0,
+        keep: Tensor | None = None,
+        return_attention: bool = False,
+    ) -> tuple[Tensor, list[Tensor] | None]:
+        """One layer's attention.
+
+        Args:
+            terms: What the layer contributes.
+            dropout: Probability of dropping an attention weight, after the softmax.
+            keep: Instead of ``dropout``: the factors to apply, ``[heads, Σn²]``, each graph's
+                pairs row by row, graph after graph.
+            return_attention: Also return the attention before dropout.
+
+        Returns:
+            The attended values ``[Σn, heads, C]``, and per graph the attention
+            ``[heads, n, n]`` or None.
+        """

@@ -1,0 +1,60 @@
+"""The equations, line by line: padded to the largest graph, φ on every pair, unit by unit."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from eigenformer.kernels.base import AttentionKernel, AttentionTerms, ScalarFunction
+from eigenformer.kernels.padded import PaddedGraphs
+from eigenformer.ragged import RaggedGraphs
+
+
+class LiteralAttention(AttentionKernel):
+    """The oracle. Takes any functions as φ₁ and φ₂, and keeps B·H·N²·p numbers for its MLPs."""
+
+    def __init__(self, graphs: RaggedGraphs) -> None:
+        super().__init__(graphs)
+        self.padded = PaddedGraphs(graphs, range(graphs.num_graphs))
+
+    def attend(
+        self,
+        terms: AttentionTerms,
+        dropout: float = 0.0,
+        keep: Tensor | None = None,
+        return_attention: bool = False,
+    ) -> tuple[Tensor, list[Tensor] | None]:
+        p = self.padded
+        # α_spec = φ₁(Σ_k σ_k[i,j] φ₂(λ_k))
+        logits = terms.phi1(self.scores(terms.phi2, terms.heads))
+        # α_feat = ψ(q_i·k_j / √(d/H)) + W_R ρ(W_A e_ij)
+        if terms.queries is not None and terms.keys is not None:
+            q, k = p.heads_first(terms.queries[p.node]), p.heads_first(terms.keys[p.node])
+            product = torch.einsum("hbic,hbjc->hbij", q, k) / math.sqrt(terms.channels)
+            logits = logits + (product if terms.psi is None else terms.psi(product))
+        if terms.edge_logits is not None:
+            at_edges = terms.edge_logits[p.edge].T
+            logits = logits.flatten(1).index_add(1, p.edge_pair, at_edges).view_as(logits)
+        # α = softmax over j in the graph
+        attention = logits.masked_fill(~p.present[:, None, :], -torch.inf).softmax(-1)
+        dropped = F.dropout(attention, dropout) if keep is None else attention * p.pairs(keep)
+        # x̂_i = Σ_j α[i,j] (v_j + w_ij)
+        v = p.heads_first(terms.values[p.node])
+        out = torch.einsum("hbij,hbjc->bihc", dropped, v).flatten(0, 1)
+        if terms.edge_values is not None:
+            at_edges = dropped.flatten(1)[:, p.edge_pair].T
+            message = at_edges[..., None] * terms.edge_values[p.edge]
+            out = out.index_add(0, p.edge_target, message)
+        out = out[p.present.flatten()]
+        return out, list(p.each(attention).values()) if return_attention else None
+
+    def scores(self, phi2: ScalarFunction, heads: int) -> Tensor:
+        """Σ_k u_k[i] u_k[j] φ₂(λ_k) for all pairs, ``[heads, graphs, N, N]``, padded with 0."""
+        u, frequency = self.padded.eigenvectors, self.padded.frequency
+        importance = phi2(self.graphs.eigenvalues[frequency].expand(heads, -1, -1))
+        if self.graphs.frequency_weights is not None:
+            importance = importance * self.graphs.frequency_weights[frequency]
+        return torch.einsum("bik,hbk,bjk->hbij", u, importance, u)

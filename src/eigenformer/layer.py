@@ -1,0 +1,115 @@
+"""One layer of the Eigenformer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from eigenformer.attention import SpectrumAwareAttention
+from eigenformer.kernels import AttentionKernel, prepare
+from eigenformer.ragged import RaggedGraphs
+
+
+class DegreeScaler(nn.Module):
+    r"""Lets a node know its degree, which attention alone cannot.
+
+    .. math::
+        \tilde{x}_i = \hat{x}_i \odot \theta_1 + \log(1 + d_i) \, \hat{x}_i \odot \theta_2
+
+    Args:
+        channels: Width of the nodes.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.theta1 = nn.Parameter(torch.empty(channels))
+        self.theta2 = nn.Parameter(torch.empty(channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Starts as the identity: θ₁ = 1, θ₂ = 0."""
+        nn.init.ones_(self.theta1)
+        nn.init.zeros_(self.theta2)
+
+    def forward(self, x: Tensor, degrees: Tensor) -> Tensor:
+        return x * torch.addcmul(self.theta1, degrees.to(x.dtype).log1p()[:, None], self.theta2)
+
+
+class EigenformerLayer(nn.Module):
+    r"""One transformer layer: spectrum-aware attention, degree scaling, feed-forward network.
+
+    .. math::
+        \hat{x} &= \mathrm{SAA}(x, e) \\
+        \tilde{x}_i &= \hat{x}_i \odot \theta_1 + \log(1 + d_i) \, \hat{x}_i \odot \theta_2 \\
+        x' &= \mathrm{BN}(x + \tilde{x}) \\
+        x^{out} &= \mathrm{BN}(x' + \mathrm{FFN}(x'))
+
+    Args:
+        channels: d, the width of nodes and edges.
+        ffn_width: Hidden width of the feed-forward network (default: d).
+        degree_scaler: Whether the layer has a degree scaler of its own.
+        norm_affine: Whether its batch norms scale and shift.
+        dropout: Dropout after the attention and inside and after the feed-forward network.
+        attention_dropout: Dropout on the attention weights.
+        attention: Further arguments of :class:`SpectrumAwareAttention`.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        ffn_width: int | None = None,
+        degree_scaler: bool = True,
+        norm_affine: bool = False,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        **attention: Any,
+    ) -> None:
+        super().__init__()
+        self.attention = SpectrumAwareAttention(channels, dropout=attention_dropout, **attention)
+        self.degree_scaler = DegreeScaler(channels) if degree_scaler else None
+        self.norm1 = nn.BatchNorm1d(channels, affine=norm_affine)
+        self.norm2 = nn.BatchNorm1d(channels, affine=norm_affine)
+        self.ffn = nn.Sequential(
+            nn.Linear(channels, ffn_width or channels),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(ffn_width or channels, channels),
+            nn.Dropout(dropout),
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def reset_parameters(self) -> None:
+        """Starts again from new random weights."""
+        self.attention.reset_parameters()
+        for module in (self.degree_scaler, self.norm1, self.norm2, *self.ffn):
+            if hasattr(module, "reset_parameters"):
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        graphs: AttentionKernel | Data,
+        edge_attr: Tensor | None = None,
+        no_edge: Tensor | None = None,
+        degree_scaler: DegreeScaler | None = None,
+        return_attention: bool = False,
+    ) -> Tensor | tuple[Tensor, list[Tensor]]:
+        """Updates the nodes.
+
+        Takes what :class:`SpectrumAwareAttention` takes. ``degree_scaler`` is one shared by
+        several layers, for a layer that has none of its own.
+        """
+        if isinstance(graphs, Data):
+            structure = RaggedGraphs.from_data(graphs, x.dtype)
+            graphs = prepare(structure, self.attention.backend)
+        attended = self.attention(x, graphs, edge_attr, no_edge, return_attention)
+        attended, attention = attended if return_attention else (attended, None)
+        scaler = degree_scaler if degree_scaler is not None else self.degree_scaler
+        if scaler is not None:
+            attended = scaler(attended, graphs.graphs.degrees)
+        x = self.norm1(x + self.dropout(attended))
+        x = self.norm2(x + self.ffn(x))
+        return x if attention is None else (x, attention)

@@ -1,0 +1,200 @@
+"""The Eigenformer: a graph goes in, a prediction comes out."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, overload
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from eigenformer.config import (
+    CategoricalSpec,
+    EigenformerConfig,
+    EmbeddingSpec,
+    EncoderSpec,
+    LinearSpec,
+    load_preset,
+)
+from eigenformer.encoders import (
+    CategoricalEncoder,
+    EmbeddingEncoder,
+    FeatureEncoder,
+    LinearEncoder,
+    OnesEncoder,
+)
+from eigenformer.kernels import AttentionKernel, prepare
+from eigenformer.layer import DegreeScaler, EigenformerLayer
+from eigenformer.ragged import RaggedGraphs, name_graph
+
+
+class Embedding(NamedTuple):
+    """Representations before the head: ``nodes`` ``[Σn, d]``, ``graphs`` ``[B, d]`` pooled from
+    them, or None for a node task.
+    """
+
+    graphs: Tensor | None
+    nodes: Tensor
+
+
+class Eigenformer(nn.Module):
+    r"""The graph transformer of `"Graph Transformers without Positional Encodings"
+    <https://arxiv.org/abs/2401.17791>`_.
+
+    Encoders, ``config.layers`` times :class:`EigenformerLayer`, a pool and a linear head. Takes a
+    PyG ``Data`` or ``Batch`` whose graphs carry a spectrum, see :class:`LaplacianSpectrum`.
+
+    Args:
+        config: The architecture.
+    """
+
+    def __init__(self, config: EigenformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        d = config.hidden_dim
+        self.node_encoder = _encoder(config.node_encoder, d)
+        self.edge_encoder = (
+            None if config.edge_encoder is None else _encoder(config.edge_encoder, d)
+        )
+        self.input_norm = nn.BatchNorm1d(d) if config.input_norm else None
+        self.degree_scaler = DegreeScaler(d) if config.degree_scaler == "shared" else None
+        self.layers = nn.ModuleList(
+            EigenformerLayer(
+                channels=d,
+                ffn_width=config.ffn_width,
+                degree_scaler=config.degree_scaler == "per_layer",
+                norm_affine=config.norm_affine,
+                dropout=config.dropout,
+                attention_dropout=config.attention_dropout,
+                heads=config.heads,
+                phi_width=config.phi_width,
+                phi_depth=config.phi_depth,
+                feature_attention=config.feature_attention,
+                edge_features=config.edge_encoder is not None,
+                psi=config.psi,
+                backend=config.attention_backend,
+            )
+            for _ in range(config.layers)
+        )
+        if config.norm_shared:
+            for layer in self.layers[1:]:
+                for norm in ("norm1", "norm2"):
+                    first = getattr(self.layers[0], norm)
+                    getattr(layer, norm).weight = first.weight
+                    getattr(layer, norm).bias = first.bias
+        self.head = nn.Linear(d, config.out_channels)
+
+    @classmethod
+    def from_preset(cls, name: str, **changes: Any) -> Eigenformer:
+        """One of the paper's models, with new weights; ``changes`` are other settings for it."""
+        return cls(load_preset(name).model.replace(**changes))
+
+    @overload
+    def forward(self, batch: Data, return_attention: Literal[False] = False) -> Tensor: ...
+
+    @overload
+    def forward(
+        self, batch: Data, return_attention: Literal[True]
+    ) -> tuple[Tensor, list[list[Tensor]]]: ...
+
+    def forward(
+        self, batch: Data, return_attention: bool = False
+    ) -> Tensor | tuple[Tensor, list[list[Tensor]]]:
+        """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``.
+
+        With ``return_attention`` also the attention as ``attention[layer][graph]``, each
+        ``[heads, n, n]``.
+        """
+        embedding, attention = self._represent(batch, return_attention)
+        prediction = self.head(embedding.nodes if embedding.graphs is None else embedding.graphs)
+        return (prediction, attention) if return_attention else prediction
+
+    def embed(self, batch: Data) -> Embedding:
+        """The representations before the head: of graphs and of nodes."""
+        return self._represent(batch)[0]
+
+    def num_parameters(self) -> int:
+        """The number of trainable parameters; shared ones count once."""
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+    def _represent(
+        self, batch: Data, return_attention: bool = False
+    ) -> tuple[Embedding, list[list[Tensor]]]:
+        graphs = RaggedGraphs.from_data(batch, self.head.weight.dtype)
+        x, edge_attr = self._features(batch, graphs)
+        if self.training and graphs.num_nodes < 2:
+            raise ValueError(
+                "graph 0 of the batch: x: a training batch of one node is too small for batch "
+                "norm, which needs at least two nodes; use a larger batch, or model.eval()"
+            )
+        if self.training and self.config.frequency_fraction < 1:
+            graphs = graphs.draw_frequencies(
+                self.config.frequency_fraction, self.config.frequency_draw == "eigenspaces"
+            )
+        return self._trunk(
+            x, edge_attr, prepare(graphs, self.config.attention_backend), return_attention
+        )
+
+    def _trunk(
+        self, x: Tensor, edge_attr: Tensor | None, graphs: AttentionKernel, return_attention: bool
+    ) -> tuple[Embedding, list[list[Tensor]]]:
+        x = self.node_encoder(x)
+        no_edge = None
+        if self.edge_encoder is not None:
+            edge_attr, no_edge = self.edge_encoder(edge_attr), self.edge_encoder.no_edge()
+        if self.input_norm is not None:
+            x = self.input_norm(x)
+        attentions: list[list[Tensor]] = []
+        for layer in self.layers:
+            x = layer(x, graphs, edge_attr, no_edge, self.degree_scaler, return_attention)
+            if return_attention:
+                x, attention = x
+                attentions.append(attention)
+        return Embedding(self._pool(x, graphs.graphs), x), attentions
+
+    def _pool(self, x: Tensor, graphs: RaggedGraphs) -> Tensor | None:
+        if self.config.pooling == "none":
+            return None
+        total = x.new_zeros(graphs.num_graphs, x.size(1)).index_add(0, graphs.node_graph, x)
+        if self.config.pooling == "sum":
+            return total
+        return total / torch.tensor(graphs.sizes, dtype=x.dtype, device=x.device)[:, None]
+
+    @torch.compiler.disable
+    def _features(self, batch: Data, graphs: RaggedGraphs) -> tuple[Tensor, Tensor | None]:
+        """The raw features, checked against what the encoders know."""
+        x = _feature(batch, "x", self.node_encoder, graphs.node_graph)
+        if self.edge_encoder is None:
+            return x, None
+        edge_index = batch.edge_index
+        edge_graph = graphs.node_graph[[] if edge_index is None else edge_index[1]]
+        return x, _feature(batch, "edge_attr", self.edge_encoder, edge_graph)
+
+
+def _encoder(spec: EncoderSpec, channels: int) -> FeatureEncoder:
+    if isinstance(spec, EmbeddingSpec):
+        return EmbeddingEncoder(channels, spec.num_types, spec.width, spec.no_edge_type)
+    if isinstance(spec, CategoricalSpec):
+        return CategoricalEncoder(channels, spec.sizes)
+    if isinstance(spec, LinearSpec):
+        return LinearEncoder(channels, spec.in_channels, spec.bias)
+    return OnesEncoder(channels)
+
+
+def _feature(batch: Data, attribute: str, encoder: FeatureEncoder, graph_of_row: Tensor) -> Tensor:
+    """The attribute's values, or an error that names the attribute and the graph."""
+    features = batch.get(attribute)
+    if isinstance(encoder, OnesEncoder) or not len(graph_of_row):
+        return graph_of_row.new_empty(len(graph_of_row), 0)
+    if features is None:
+        raise ValueError(
+            f"{name_graph(torch.ones_like(graph_of_row), graph_of_row)}: '{attribute}' is missing, "
+            f"and the model encodes it with {type(encoder).__name__}"
+        )
+    if len(features) != len(graph_of_row):
+        raise ValueError(f"{attribute}: {len(features)} rows, expected {len(graph_of_row)}")
+    problem = encoder.problem(features)
+    if problem is not None:
+        rows, reason = problem
+        raise ValueError(f"{name_graph(rows, graph_of_row)}: {attribute}: {reason}")
+    return features

@@ -1,0 +1,196 @@
+"""A PyG batch as plain ragged tensors, checked once: what the layers compute on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from eigenformer.spectrum import node_degrees
+
+
+@dataclass(frozen=True, eq=False)
+class RaggedGraphs:
+    """The structure of a batch of graphs: spectra, edges and degrees, without padding.
+
+    Args:
+        sizes: Nodes of each graph.
+        frequencies: Eigenpairs of each graph; equal to ``sizes`` for full spectra.
+        eigenvalues: ``[Σk]``, graph after graph.
+        eigenvectors: ``[Σ n·k]``, the matrices U of all graphs, row by row, graph after graph.
+        frequency_weights: ``[Σk]``, 1 for a frequency in use and 0 for one left out
+            (default: all in use).
+        edge_index: ``[2, M]`` distinct (source, target) pairs.
+        edge_slot: For each edge given, its place in ``edge_index``; None where it is the same,
+            which it is without parallel edges.
+        degrees: ``[Σn]``, distinct neighbours of each node in the undirected graph.
+        node_graph: ``[Σn]``, the graph each node belongs to.
+    """
+
+    sizes: tuple[int, ...]
+    frequencies: tuple[int, ...]
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+    edge_index: Tensor
+    degrees: Tensor
+    node_graph: Tensor
+    edge_slot: Tensor | None = None
+    frequency_weights: Tensor | None = None
+
+    @classmethod
+    @torch.compiler.disable
+    def from_data(cls, data: Data, dtype: torch.dtype | None = None) -> RaggedGraphs:
+        """Reads and checks a PyG ``Data`` or ``Batch`` that carries a spectrum.
+
+        ``dtype`` is the type to compute in (default: that of the spectrum).
+        """
+        sizes = _sizes(data)
+        node_graph = _graph_of_rows(sizes, _device(data))
+        values, vectors, frequencies = _spectrum(data, sizes, dtype)
+        edge_index, edge_slot = _distinct(_edges(data, node_graph), len(node_graph))
+        return cls(
+            sizes=sizes,
+            frequencies=frequencies,
+            eigenvalues=values,
+            eigenvectors=vectors,
+            edge_index=edge_index,
+            edge_slot=edge_slot,
+            degrees=node_degrees(edge_index, len(node_graph)),
+            node_graph=node_graph,
+        )
+
+    @property
+    def num_graphs(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.node_graph)
+
+    def sum_parallel(self, edge_attr: Tensor) -> Tensor:
+        """One row per distinct edge: the encoded features of parallel edges are summed."""
+        if self.edge_slot is None:
+            return edge_attr
+        out = edge_attr.new_zeros(self.edge_index.size(1), *edge_attr.shape[1:])
+        return out.index_add(0, self.edge_slot, edge_attr)
+
+    def draw_frequencies(self, fraction: float, whole_eigenspaces: bool = True) -> RaggedGraphs:
+        r"""A random subset of each graph's frequencies, :math:`\lceil f n \rceil` of n.
+
+        Whole eigenspaces are drawn, rounded outwards, so that the result does not depend on the
+        choice of a basis. ``whole_eigenspaces=False`` is the paper's literal draw, frequency by
+        frequency, which does where an eigenvalue repeats.
+        """
+        device = self.eigenvalues.device
+        graph = _graph_of_rows(self.frequencies, device)
+        if whole_eigenspaces:
+            # The spectrum gives equal eigenvalues to an eigenspace, so equality finds it.
+            starts = torch.ones_like(graph)
+            same = (graph[1:] == graph[:-1]) & (self.eigenvalues[1:] == self.eigenvalues[:-1])
+            starts[1:] = ~same
+            unit = starts.cumsum(0) - 1
+        else:
+            unit = torch.arange(len(graph), device=device)
+        count = unit.bincount()
+        unit_graph = torch.empty_like(count).index_copy_(0, unit, graph)
+        # Sort by graph, at random within it; then take units while the graph is short of its share.
+        order = torch.rand(len(count), dtype=torch.float64, device=device).add(unit_graph).argsort()
+        taken = count[order].cumsum(0) - count[order]
+        before = torch.tensor([0, *accumulate(self.frequencies)][:-1], device=device)
+        share = torch.tensor(self.sizes, dtype=torch.float64, device=device).mul(fraction)
+        share = share.sub(1e-9).ceil()  # 0.2 · 5 is one frequency, whatever the rounding
+        keep = taken - before[unit_graph[order]] < share[unit_graph[order]]
+        kept = torch.zeros_like(keep).index_copy_(0, order, keep)[unit]
+        return replace(self, frequency_weights=kept.to(self.eigenvalues.dtype))
+
+
+def name_graph(rows: Tensor, graph_of_row: Tensor) -> str:
+    """Names the graph of the first marked row, for an error message."""
+    return f"graph {int(graph_of_row[int(rows.nonzero()[0, 0])])} of the batch"
+
+
+def _graph_of_rows(sizes: tuple[int, ...], device: torch.device) -> Tensor:
+    counts = torch.tensor(sizes, dtype=torch.long)
+    return torch.arange(len(sizes)).repeat_interleave(counts).to(device)
+
+
+def _device(data: Data) -> torch.device:
+    for value in (data.x, data.edge_index, data.get("eigenvalues")):
+        if value is not None:
+            return value.device
+    return torch.device("cpu")
+
+
+def _sizes(data: Data) -> tuple[int, ...]:
+    ptr, batch = data.get("ptr"), data.get("batch")
+    if ptr is not None:
+        sizes = ptr.diff().tolist()
+    elif batch is not None:
+        if (batch.diff() < 0).any():
+            raise ValueError("batch: nodes must be sorted by graph")
+        sizes = batch.bincount().tolist()
+    else:
+        sizes = [data.num_nodes or 0]
+    if not sizes:
+        raise ValueError("the batch holds no graph")
+    if 0 in sizes:
+        raise ValueError(f"graph {sizes.index(0)} of the batch has no nodes")
+    return tuple(sizes)
+
+
+def _spectrum(
+    data: Data, sizes: tuple[int, ...], dtype: torch.dtype | None
+) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+    for attribute in ("eigenvalues", "eigenvectors"):
+        if data.get(attribute) is None:
+            raise ValueError(
+                f"the batch has no '{attribute}': apply eigenformer.LaplacianSpectrum() to every "
+                f"graph before batching"
+            )
+    values, vectors = data.eigenvalues, data.eigenvectors
+    counts = data.get("num_frequencies")
+    frequencies = sizes if counts is None else tuple(torch.as_tensor(counts).view(-1).tolist())
+    if len(frequencies) != len(sizes):
+        raise ValueError(f"num_frequencies: {len(frequencies)} values for {len(sizes)} graphs")
+    expected = (sum(frequencies),), (sum(n * k for n, k in zip(sizes, frequencies, strict=True)),)
+    if (values.shape, vectors.shape) != expected:
+        raise ValueError(
+            f"eigenvalues, eigenvectors: shapes {tuple(values.shape)} and {tuple(vectors.shape)} "
+            f"do not fit the graphs' sizes, which ask for {expected[0]} and {expected[1]}; apply "
+            f"LaplacianSpectrum() after anything that changes the graph"
+        )
+    for attribute, flat, lengths in (
+        ("eigenvalues", values, frequencies),
+        ("eigenvectors", vectors, tuple(n * k for n, k in zip(sizes, frequencies, strict=True))),
+    ):
+        if not flat.isfinite().all():
+            graph = name_graph(~flat.isfinite(), _graph_of_rows(lengths, flat.device))
+            raise ValueError(f"{graph}: eigenpairs that are not finite in '{attribute}'")
+    return values.to(dtype), vectors.to(dtype), frequencies
+
+
+def _edges(data: Data, node_graph: Tensor) -> Tensor:
+    edge_index = data.edge_index
+    if edge_index is None:
+        return torch.empty(2, 0, dtype=torch.long, device=node_graph.device)
+    outside = ((edge_index < 0) | (edge_index >= len(node_graph))).any(0)
+    if outside.any():
+        column = int(outside.nonzero()[0, 0])
+        raise ValueError(
+            f"edge_index: edge {edge_index[:, column].tolist()} (column {column}) refers to a node "
+            f"that is not there; the batch has {len(node_graph)} nodes"
+        )
+    source, target = node_graph[edge_index]
+    if (source != target).any():
+        raise ValueError(f"{name_graph(source != target, source)}: edge_index leaves the graph")
+    return edge_index
+
+
+def _distinct(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor | None]:
+    keys, slot = (edge_index[0] * num_nodes + edge_index[1]).unique(return_inverse=True)
+    if len(keys) == edge_index.size(1):
+        return edge_index, None
+    return torch.stack([keys // num_nodes, keys % num_nodes]), slot

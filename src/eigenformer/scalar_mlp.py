@@ -1,0 +1,152 @@
+"""φ₁ and φ₂: one scalar function per head, and its exact linear pieces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class LinearPieces(NamedTuple):
+    """Piecewise linear functions, one per head.
+
+    Head h is ``slopes[h, m] * x + intercepts[h, m]`` on segment m, which lies between
+    ``knots[h, m - 1]`` and ``knots[h, m]``; the outermost segments have no end. Heads with fewer
+    knots than others repeat the upper end of the range the pieces were asked for.
+    """
+
+    knots: Tensor
+    slopes: Tensor
+    intercepts: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Evaluates head h on ``x[h]``, at a cost that does not depend on the network's width."""
+        flat = x.flatten(1)
+        segment = torch.searchsorted(self.knots, flat.detach().contiguous())
+        slope, intercept = self.slopes.gather(1, segment), self.intercepts.gather(1, segment)
+        return torch.addcmul(intercept, slope, flat).view_as(x)
+
+
+class ScalarMLP(nn.Module):
+    r"""Independent scalar ReLU networks, one per head, evaluated together: the functions
+    :math:`\phi_1` and :math:`\phi_2` of `"Graph Transformers without Positional Encodings"
+    <https://arxiv.org/abs/2401.17791>`_.
+
+    .. math::
+        \phi^h(x) = w_3^\top \, \rho(W_2 \, \rho(w_1 x + b_1) + b_2) + b_3
+
+    for the default depth of two hidden layers. A ReLU network from :math:`\mathbb{R}` to
+    :math:`\mathbb{R}` is linear between finitely many knots, which :meth:`linear_pieces` finds in
+    closed form.
+
+    Args:
+        heads: Number of independent networks.
+        width: Units in each hidden layer.
+        depth: Number of hidden layers.
+    """
+
+    def __init__(self, heads: int, width: int, depth: int = 2) -> None:
+        super().__init__()
+        if min(heads, width, depth) < 1:
+            raise ValueError(
+                f"heads, width and depth must be at least 1: {heads}, {width}, {depth}"
+            )
+        self.heads, self.width, self.depth = heads, width, depth
+        sizes = [1, *[width] * depth, 1]
+        shapes = list(zip(sizes[1:], sizes[:-1], strict=True))
+        self.weights = nn.ParameterList([torch.empty(heads, *shape) for shape in shapes])
+        self.biases = nn.ParameterList([torch.empty(heads, size) for size, _ in shapes])
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Every network starts like a stack of ``torch.nn.Linear``."""
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            bound = 1 / math.sqrt(weight.size(-1))
+            nn.init.uniform_(weight, -bound, bound)
+            nn.init.uniform_(bias, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Evaluates head h on ``x[h]``: ``[heads, *] → [heads, *]``, unit by unit."""
+        hidden = x.reshape(self.heads, -1, 1)
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            if layer == 0:  # one input: an outer product, not a matrix product
+                hidden = torch.addcmul(bias[:, None], hidden, weight.mT)
+            else:
+                hidden = torch.baddbmm(bias[:, None], hidden.relu(), weight.mT)
+        return hidden.reshape(x.shape)
+
+    def linear_pieces(self, low: float | Tensor, high: float | Tensor) -> LinearPieces:
+        """The networks on [low, high] (one range, or one per head) as exact linear pieces.
+
+        Slopes and intercepts are differentiable in the weights. The knots carry no gradient: the
+        function is continuous, so moving a knot alone changes no value.
+        """
+        return linear_pieces(list(self.weights), list(self.biases), low, high)
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, width={self.width}, depth={self.depth}"
+
+
+def linear_pieces(
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+    low: float | Tensor,
+    high: float | Tensor,
+) -> LinearPieces:
+    """The linear pieces of stacked scalar ReLU networks.
+
+    Args:
+        weights: One ``[heads, out, in]`` per layer, the first with ``in`` = 1, the last with
+            ``out`` = 1.
+        biases: One ``[heads, out]`` per layer.
+        low: Lower end of the range, for all heads or for each.
+        high: Upper end of the range, not below ``low``.
+    """
+    heads = weights[0].size(0)
+    with torch.no_grad():
+        low, high = (
+            torch.as_tensor(end, dtype=weights[0].dtype, device=weights[0].device).expand(heads)
+            for end in (low, high)
+        )
+        knots = low.new_empty(heads, 0)
+        for layer in range(len(weights) - 1):
+            # Between the knots of the layers before, this layer's units are linear.
+            ends = torch.cat([low[:, None], knots, high[:, None]], 1)
+            left, right = ends[:, :-1, None], ends[:, 1:, None]
+            slope, intercept = _affine(weights[: layer + 1], biases[: layer + 1], ends)
+            # A unit that never switches has slope 0: its root is infinite or NaN, never inside.
+            roots = -intercept / slope
+            roots = torch.where(
+                (roots > left) & (roots < right), roots, right.new_tensor(torch.inf)
+            )
+            knots = torch.cat(
+                [knots.masked_fill(knots >= high[:, None], torch.inf), roots.flatten(1)], 1
+            )
+            knots = knots.sort(1).values
+            most = int(knots.isfinite().sum(1).max())
+            knots = torch.minimum(knots[:, :most], high[:, None])
+        ends = torch.cat([low[:, None], knots, high[:, None]], 1)
+    slopes, intercepts = _affine(weights, biases, ends)
+    return LinearPieces(knots, slopes.squeeze(-1), intercepts.squeeze(-1))
+
+
+def _affine(
+    weights: Sequence[Tensor], biases: Sequence[Tensor], ends: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The last given layer before its activation, as slope · x + intercept on each segment.
+
+    ``ends`` are the segments' borders, ``[heads, segments + 1]``; the result is two tensors
+    ``[heads, segments, units]``. Which units are on is read off at each segment's midpoint.
+    """
+    middle = (ends[:, :-1, None] + ends[:, 1:, None]) / 2
+    segments = ends.size(1) - 1
+    slope = weights[0].mT.expand(-1, segments, -1)
+    intercept = biases[0][:, None].expand(-1, segments, -1)
+    for weight, bias in zip(weights[1:], biases[1:], strict=True):
+        on = torch.addcmul(intercept, slope, middle) > 0
+        slope = torch.bmm(slope * on, weight.mT)
+        intercept = torch.baddbmm(bias[:, None], intercept * on, weight.mT)
+    return slope, intercept

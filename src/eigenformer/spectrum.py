@@ -1,0 +1,298 @@
+"""Graph → eigenvalues and eigenvectors of its normalised Laplacian.
+
+The eigendecomposition is computed once per graph, on the CPU, in float64, and is
+never differentiated through.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+import torch
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.data.datapipes import functional_transform
+from torch_geometric.transforms import BaseTransform
+
+EIGENSPACE_GAP = 1e-6
+"""Eigenvalues closer than this are one eigenvalue, with one eigenspace."""
+
+MAX_DENSE_NODES = 16_384
+"""Above this a dense float64 decomposition needs more than ten gigabytes."""
+
+# Below this a dense decomposition takes well under a second: nothing to gain.
+_MIN_SPARSE_NODES = 512
+# A batch of matrices handed to one thread: large enough to amortise, small enough to share.
+_CHUNK_ENTRIES = 1 << 21
+
+
+class Spectrum(NamedTuple):
+    """The k lowest eigenpairs of one graph; ``eigenvectors[:, m]`` belongs to the m-th value."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+def undirected_edges(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """The simple undirected graph behind ``edge_index``: A or Aᵀ, no loops, no repetitions.
+
+    Every edge appears in both directions, sorted by row.
+    """
+    source, target = edge_index[:, edge_index[0] != edge_index[1]]
+    keys = torch.cat([source * num_nodes + target, target * num_nodes + source]).unique()
+    return torch.stack([keys // max(num_nodes, 1), keys % max(num_nodes, 1)])
+
+
+def node_degrees(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """The number of distinct neighbours of each node in the undirected graph."""
+    return undirected_edges(edge_index, num_nodes)[0].bincount(minlength=num_nodes)
+
+
+def normalized_laplacian(edge_index: Tensor, num_nodes: int) -> Tensor:
+    r"""Dense :math:`L = D^{-1/2} (D - A) D^{-1/2}` in float64, with :math:`0^{-1/2} := 0`."""
+    row, col = undirected_edges(edge_index.cpu(), num_nodes)
+    degree = row.bincount(minlength=num_nodes).to(torch.float64)
+    scale = degree.rsqrt().masked_fill(degree == 0, 0.0)
+    laplacian = torch.diag((degree > 0).to(torch.float64))
+    laplacian[row, col] = -scale[row] * scale[col]
+    return laplacian
+
+
+def eigenspaces(eigenvalues: Tensor, gap: float = EIGENSPACE_GAP) -> Tensor:
+    """Numbers the eigenspaces of one graph: 0, 1, 1, 2, … for ascending ``eigenvalues``."""
+    starts = torch.zeros_like(eigenvalues, dtype=torch.long)
+    starts[1:] = eigenvalues.diff() >= gap
+    return starts.cumsum(0)
+
+
+def laplacian_spectrum(edge_index: Tensor, num_nodes: int, k: int | None = None) -> Spectrum:
+    """The spectrum of one graph in float64, ascending.
+
+    ``k`` keeps the k lowest frequencies, rounded outwards to whole eigenspaces. Eigenvalues
+    closer than :data:`EIGENSPACE_GAP` are set to their common mean, so that an eigenspace is
+    recognised by equality even after rounding to float32, and every function of the
+    eigenvalues is constant on it.
+    """
+    if num_nodes < 1:
+        raise ValueError("a graph without nodes has no spectrum")
+    edge_index = edge_index.cpu()
+    if edge_index.numel() and not 0 <= edge_index.min() <= edge_index.max() < num_nodes:
+        raise ValueError(
+            f"edge_index refers to node {int(edge_index.max())} (smallest: "
+            f"{int(edge_index.min())}), but the graph has nodes 0 to {num_nodes - 1}"
+        )
+    if k is not None and num_nodes >= _MIN_SPARSE_NODES and 8 * k <= num_nodes:
+        spectrum = _lowest_of_sparse(edge_index, num_nodes, k)
+        if spectrum is not None:
+            return spectrum
+    if num_nodes > MAX_DENSE_NODES:
+        raise ValueError(
+            f"a dense spectrum of {num_nodes} nodes needs about "
+            f"{32 * num_nodes**2 / 2**30:.0f} GB (the limit is {MAX_DENSE_NODES} nodes): "
+            f"keep fewer frequencies, for example LaplacianSpectrum(k=64)"
+        )
+    values, vectors = torch.linalg.eigh(normalized_laplacian(edge_index, num_nodes))
+    return _tidy(values, vectors, k)
+
+
+def laplacian_spectra(
+    graphs: Sequence[tuple[Tensor, int]], k: int | None = None, workers: int | None = None
+) -> list[Spectrum]:
+    """The spectra of many graphs, given as ``(edge_index, num_nodes)``, in their order.
+
+    Graphs of one size are decomposed together, and ``workers`` threads (default: all cores)
+    share the work. The results equal those of :func:`laplacian_spectrum`, one by one.
+    """
+    by_size: dict[int, list[int]] = defaultdict(list)
+    for position, (_, num_nodes) in enumerate(graphs):
+        by_size[num_nodes].append(position)
+    jobs: list[list[int]] = []
+    for num_nodes, positions in by_size.items():
+        step = max(1, _CHUNK_ENTRIES // max(num_nodes, 1) ** 2)
+        # One large graph at a time goes the way that knows the sparse solver and its limits.
+        step = 1 if num_nodes >= _MIN_SPARSE_NODES else step
+        jobs += [positions[i : i + step] for i in range(0, len(positions), step)]
+
+    def solve(positions: list[int]) -> list[Spectrum]:
+        if len(positions) == 1:
+            return [laplacian_spectrum(*graphs[positions[0]], k=k)]
+        stack = torch.stack([normalized_laplacian(*graphs[p]) for p in positions])
+        values, vectors = torch.linalg.eigh(stack)
+        return [_tidy(*pair, k=k) for pair in zip(values, vectors, strict=True)]
+
+    spectra: list[Spectrum | None] = [None] * len(graphs)
+    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        for positions, solved in zip(jobs, pool.map(solve, jobs), strict=True):
+            for position, spectrum in zip(positions, solved, strict=True):
+                spectra[position] = spectrum
+    return [spectrum for spectrum in spectra if spectrum is not None]
+
+
+@functional_transform("laplacian_spectrum")
+class LaplacianSpectrum(BaseTransform):
+    r"""Adds the spectrum of the normalised Laplacian to a graph
+    (functional name: :obj:`laplacian_spectrum`).
+
+    .. math::
+        L = D^{-1/2} (D - A) D^{-1/2} = U \Lambda U^\top
+
+    of the undirected simple graph behind ``edge_index``: edges are symmetrised, parallel edges
+    count once, self-loops do not count, and an isolated node contributes an eigenvalue 0. Edge
+    features and directions are left as they are.
+
+    Adds
+
+    - ``eigenvalues``: ``[k]``, ascending, in [0, 2];
+    - ``eigenvectors``: ``[num_nodes * k]``, the matrix U flattened row by row, so that PyG's own
+      ``Batch`` concatenates graphs of any size without padding;
+    - ``num_frequencies``: k, only where ``k`` was asked for.
+
+    Args:
+        k: Keep the k lowest frequencies, rounded outwards to whole eigenspaces, so that the
+            result never depends on the choice of a basis (default: all).
+        dtype: The type the float64 result is rounded to.
+    """
+
+    def __init__(self, k: int | None = None, dtype: torch.dtype = torch.float32) -> None:
+        if k is not None and k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        self.k = k
+        self.dtype = dtype
+
+    def forward(self, data: Data) -> Data:
+        return self._attach(data, laplacian_spectrum(*_structure(data), k=self.k))
+
+    def many(self, graphs: Sequence[Data], workers: int | None = None) -> list[Data]:
+        """Transforms many graphs at once: decomposed in batches of one size, on all cores."""
+        spectra = laplacian_spectra([_structure(data) for data in graphs], self.k, workers)
+        return [self._attach(data, s) for data, s in zip(graphs, spectra, strict=True)]
+
+    def _attach(self, data: Data, spectrum: Spectrum) -> Data:
+        device = None if data.edge_index is None else data.edge_index.device
+        data = copy.copy(data)
+        data.eigenvalues = spectrum.eigenvalues.to(device, self.dtype)
+        data.eigenvectors = spectrum.eigenvectors.flatten().to(device, self.dtype)
+        if self.k is not None:
+            data.num_frequencies = len(spectrum.eigenvalues)
+        return data
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(k={self.k}, dtype={self.dtype})"
+
+
+def _structure(data: Data) -> tuple[Tensor, int]:
+    if data.num_nodes is None:
+        raise ValueError("the number of nodes is not known: give the graph an 'x' or 'num_nodes'")
+    edge_index = data.edge_index
+    if edge_index is None:
+        edge_index = torch.empty(2, 0, dtype=torch.long)
+    return edge_index.cpu(), data.num_nodes
+
+
+def _tidy(values: Tensor, vectors: Tensor, k: int | None) -> Spectrum:
+    """Clamps to [0, 2], gives each eigenspace one eigenvalue, cuts after k outwards."""
+    values = values.clamp(0.0, 2.0)
+    space = eigenspaces(values)
+    sizes = space.bincount()
+    means = torch.zeros_like(sizes, dtype=values.dtype).index_add_(0, space, values) / sizes
+    # A mean of equal numbers may round below 0's neighbours; 0 itself must stay 0.
+    values = means[space].clamp(0.0, 2.0)
+    if k is not None and k < len(values):
+        kept = int((space <= space[k - 1]).sum())
+        values, vectors = values[:kept], vectors[:, :kept]
+    return Spectrum(values.contiguous(), vectors.contiguous())
+
+
+def _lowest_of_sparse(edge_index: Tensor, num_nodes: int, k: int) -> Spectrum | None:
+    """The k lowest eigenpairs of a large sparse graph by Lanczos iterations.
+
+    First plain Lanczos, which is quick where the low frequencies are well separated (random
+    graphs); where that does not converge, shift-inverted (paths, meshes, anything with long
+    distances). Returns None where neither does: the dense way then always does.
+    """
+    row, col = undirected_edges(edge_index, num_nodes).numpy()
+    if len(row) > 0.05 * num_nodes**2:
+        return None
+    adjacency = sp.csr_array((np.ones(len(row)), (row, col)), shape=(num_nodes, num_nodes))
+    degree = adjacency.sum(axis=1)
+    root = np.sqrt(np.maximum(degree, 1.0))
+    scaled = adjacency.multiply(1 / root[:, None] / root)
+    laplacian = sp.csc_array(sp.diags_array((degree > 0) * 1.0) - scaled)
+
+    # The null space is known exactly: D^½ on each connected component (1 on an isolated node).
+    count, component = connected_components(adjacency, directed=False)
+    null = np.zeros((num_nodes, count))
+    null[np.arange(num_nodes), component] = root
+    null /= np.linalg.norm(null, axis=0)
+
+    shift = 1e-3
+    try:
+        vectors = _sweep(lambda x: 2 * x - laplacian @ x, lambda m: 2 - m, null, k, restarts=200)
+        if vectors is None:
+            solve = spla.splu(laplacian + shift * sp.eye_array(num_nodes, format="csc")).solve
+            vectors = _sweep(solve, lambda m: 1 / m - shift, null, k, restarts=1000)
+    except (RuntimeError, MemoryError):  # the factorisation failed
+        return None
+    if vectors is None:
+        return None
+    # Rayleigh–Ritz once more over everything found: orders it and removes the last error.
+    small = vectors.T @ (laplacian @ vectors)
+    values, rotation = np.linalg.eigh((small + small.T) / 2)
+    vectors = vectors @ rotation
+    if np.abs(laplacian @ vectors - vectors * values).max() > 1e-9:
+        return None
+    return _tidy(torch.from_numpy(values), torch.from_numpy(vectors), k)
+
+
+def _sweep(
+    operator: Callable[[np.ndarray], np.ndarray],
+    to_eigenvalue: Callable[[np.ndarray], np.ndarray],
+    known: np.ndarray,
+    k: int,
+    restarts: int,
+) -> np.ndarray | None:
+    """Vectors spanning the ``k`` lowest eigenspaces, the ``known`` null space included.
+
+    Lanczos alone may miss copies of a repeated eigenvalue. So what it found is projected out
+    and it is asked again, until nothing at or below the k-th eigenvalue is left.
+    """
+    n = len(known)
+    values, vectors = np.zeros(known.shape[1]), known
+    start = np.random.default_rng(0)
+    ask = max(k - known.shape[1], 1)
+    while vectors.shape[1] + ask < n // 4:
+
+        def deflated(x: np.ndarray, basis: np.ndarray = vectors) -> np.ndarray:
+            x = operator(x - basis @ (basis.T @ x))
+            return x - basis @ (basis.T @ x)
+
+        try:
+            found, new = spla.eigsh(
+                spla.LinearOperator((n, n), matvec=deflated, dtype=np.float64),
+                k=ask,
+                ncv=min(n, max(2 * ask + 1, 64)),
+                which="LA",
+                v0=start.normal(size=n),
+                maxiter=restarts,
+                tol=1e-12,
+            )
+        except spla.ArpackError:
+            return None
+        found = to_eigenvalue(found)
+        cut = np.partition(values, k - 1)[k - 1] if len(values) >= k else np.inf
+        keep = found < cut + EIGENSPACE_GAP
+        if not keep.any():
+            return vectors
+        values = np.concatenate([values, found[keep]])
+        vectors = np.linalg.qr(np.concatenate([vectors, new[:, keep]], axis=1))[0]
+        ask = 2 if np.isinf(cut) else 2 * ask
+    return None
