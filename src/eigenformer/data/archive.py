@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from eigenformer.data.errors import DataError
 from eigenformer.data.packing import narrow, pack_text, unpack_text
+from eigenformer.data.statistics import Statistics, statistics
 from eigenformer.data.store import Store, open_store, read_manifest, write_store
 from eigenformer.nearest import unknown
 
@@ -128,6 +130,11 @@ class GraphArchive:
         """Directed edges of each graph."""
         return np.diff(self.edge_offsets)
 
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Counts of its graphs, nodes and edges."""
+        return statistics(self)
+
     def graph(self, index: int) -> Data:
         """One graph as PyG ``Data``."""
         import torch
@@ -229,8 +236,6 @@ class GraphArchive:
 
     def save(self, path: str | Path) -> GraphArchive:
         """Writes the archive as a folder, all of it or nothing, and returns it as read back."""
-        from eigenformer.data.statistics import statistics
-
         arrays = {
             "node_offsets": self.node_offsets,
             "edge_offsets": self.edge_offsets,
@@ -246,7 +251,7 @@ class GraphArchive:
                 for name, field in self.fields.items()
             },
             "task": asdict(self.task),
-            "statistics": asdict(statistics(self)),
+            "statistics": asdict(self.statistics),
             "meta": self.meta,
         }
         store = write_store(Path(path), _KIND, arrays, meta)
@@ -279,6 +284,8 @@ class GraphArchive:
             store.meta["meta"],
         )
         archive._store = store
+        counts = store.meta["statistics"]
+        archive.statistics = Statistics(**{**counts, "splits": tuple(counts["splits"])})
         return archive
 
     def equals(self, other: GraphArchive) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,13 +71,15 @@ def _structure(data: Data, place: str) -> tuple[int, np.ndarray]:
     return int(size), edge_index
 
 
-def _keys(graphs: Sequence[Data], place: Any) -> list[str]:
-    keys = [key for key in graphs[0].keys() if key not in ("edge_index", "num_nodes")] if graphs else []
+def _keys(graphs: Sequence[Data], place: Callable[[int], str]) -> list[str]:
+    """The attributes, which all graphs must have alike."""
+    keys: list[str] = []
     for index, data in enumerate(graphs):
-        other = [key for key in data.keys() if key not in ("edge_index", "num_nodes")]
-        if set(other) != set(keys):
+        names = [name for name in data.to_dict() if name not in ("edge_index", "num_nodes")]
+        keys = keys if index else names
+        if set(names) != set(keys):
             raise DataError(
-                f"{place(index)}: has the attributes {sorted(other)}, graph 0 has {sorted(keys)}"
+                f"{place(index)}: has the attributes {sorted(names)}, graph 0 has {sorted(keys)}"
             )
     return keys
 
@@ -112,7 +114,7 @@ def _pack(
     rows: list[np.ndarray],
     sizes: list[int],
     counts: list[int],
-    place: Any,
+    place: Callable[[int], str],
 ) -> Field:
     expected = {"node": sizes, "edge": counts, "graph": [1] * len(rows)}[level]
     if level == "graph":

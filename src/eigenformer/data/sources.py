@@ -6,11 +6,10 @@ Raw folders are only read. What is downloaded goes to ``raw`` in the cache folde
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -29,6 +28,10 @@ class RawFile:
 
     name: str
     url: str | None = None
+
+
+Layouts = Sequence[Sequence[RawFile]]
+"""The ways a benchmark's files may come, best first; the last one can be downloaded."""
 
 
 @dataclass(frozen=True)
@@ -58,25 +61,25 @@ class Sources:
             raise DownloadError(f"{raw}: the raw folder is not there")
         return cls(raw, Path(cache_dir).expanduser().absolute())
 
-    def find(self, benchmark: str, *files: RawFile) -> list[Path] | None:
-        """The files, where all of them are in the raw folder or were downloaded before."""
+    def locate(self, benchmark: str, layouts: Layouts) -> list[Path] | None:
+        """The files of the first layout that is complete: given by the user, or downloaded."""
         for folder in (self.raw_dir, self.cache_dir / "raw"):
-            if folder is not None:
-                paths = [folder / benchmark / file.name for file in files]
+            for layout in layouts if folder is not None else ():
+                paths = [folder / benchmark / file.name for file in layout]
                 if all(path.is_file() for path in paths):
                     return paths
         return None
 
-    def fetch(self, benchmark: str, *files: RawFile, report: Reporter) -> list[Path]:
-        """The files, downloaded where they are not there yet."""
-        found = self.find(benchmark, *files)
+    def fetch(self, benchmark: str, layouts: Layouts, report: Reporter) -> list[Path]:
+        """As :meth:`locate`; where there is none, the last layout is downloaded."""
+        found = self.locate(benchmark, layouts)
         if found is not None:
             return found
         folder = self.cache_dir / "raw" / benchmark
-        for file in files:
+        for file in layouts[-1]:
             if not (folder / file.name).is_file():
                 download(file, folder / file.name, report)
-        return [folder / file.name for file in files]
+        return [folder / file.name for file in layouts[-1]]
 
 
 def user_cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
@@ -99,7 +102,7 @@ def download(file: RawFile, path: Path, report: Reporter) -> None:
         with os.fdopen(handle, "wb") as out:
             _copy(file.url, out, file.name, report)
         os.replace(temporary, path)
-    except (urllib.error.URLError, HTTPException, TimeoutError, socket.timeout, OSError) as error:
+    except (urllib.error.URLError, HTTPException, TimeoutError, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise DownloadError(f"cannot download {file.url} ({reason}): {where}") from None
     finally:

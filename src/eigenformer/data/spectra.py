@@ -307,4 +307,3 @@ def _header(length: int) -> bytes:
     text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({length},), }}"
     body = text.encode("latin1").ljust(_HEADER - 11) + b"\n"
     return b"\x93NUMPY\x01\x00" + len(body).to_bytes(2, "little") + body
-

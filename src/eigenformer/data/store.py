@@ -84,7 +84,9 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
         content = json.loads(file.read_text("utf-8"))
         digest = content.pop("sha256")
     except FileNotFoundError:
-        raise DamagedError(Problem(str(file), "missing: the folder is not a finished one")) from None
+        raise DamagedError(
+            Problem(str(file), "missing: the folder is not a finished one")
+        ) from None
     except (ValueError, KeyError, AttributeError, TypeError, UnicodeDecodeError):
         raise DamagedError(Problem(str(file), "not a manifest, or damaged")) from None
     if digest != _digest(content):

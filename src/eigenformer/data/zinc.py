@@ -12,7 +12,7 @@ import numpy as np
 from eigenformer.data.archive import Field, GraphArchive, Task
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.progress import Reporter
-from eigenformer.data.sources import RawFile, Sources
+from eigenformer.data.sources import RawFile
 
 # fmt: off
 ATOM_WORDS = (
@@ -27,19 +27,17 @@ KNOWN_ATOMS = 21
 """Words 0 to 20 occur in the 12k subset; a model knows these, and one more: "unknown"."""
 
 _SPLITS = ("train", "val", "test")
-_ARRAYS = RawFile("zinc12k.npz")
 _INDEX_URL = (
     "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules/"
 )
-_OFFICIAL = (
-    RawFile("molecules.zip", "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"),
-    *(RawFile(f"{split}.index", f"{_INDEX_URL}{split}.index") for split in _SPLITS),
+LAYOUTS: tuple[tuple[RawFile, ...], ...] = (
+    (RawFile("zinc12k.npz"),),
+    (
+        RawFile("molecules.zip", "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"),
+        *(RawFile(f"{split}.index", f"{_INDEX_URL}{split}.index") for split in _SPLITS),
+    ),
 )
-
-
-def raw_files(sources: Sources, report: Reporter) -> list[Path]:
-    """The files to read: a packed local copy, or the official ones."""
-    return sources.find("zinc", _ARRAYS) or sources.fetch("zinc", *_OFFICIAL, report=report)
+"""The files to read: a packed local copy, or the official ones."""
 
 
 def build(files: list[Path], report: Reporter) -> GraphArchive:
