@@ -108,10 +108,12 @@ class GraphDataset(Dataset):
             batch._store._num_nodes = nodes.lengths.tolist()
         if spectra is not None:
             counts = spectra.counts[graphs].astype(np.int64)
-            values = _Runs(spectra.value_starts[graphs], counts)
-            vectors = _Runs(spectra.vector_starts[graphs], counts * nodes.lengths)
-            put("eigenvalues", torch.from_numpy(values.take(spectra.eigenvalues)), values)
-            put("eigenvectors", torch.from_numpy(vectors.take(spectra.eigenvectors)), vectors)
+            value_runs = _Runs(spectra.value_starts[graphs], counts)
+            vector_runs = _Runs(spectra.vector_starts[graphs], counts * nodes.lengths)
+            packed = spectra.eigenvalues
+            put("eigenvalues", torch.from_numpy(value_runs.take(packed)), value_runs)
+            packed = spectra.eigenvectors
+            put("eigenvectors", torch.from_numpy(vector_runs.take(packed)), vector_runs)
             if spectra.k is not None:
                 put("num_frequencies", torch.from_numpy(counts), ones)
         batch.batch = torch.from_numpy(np.repeat(np.arange(len(graphs)), nodes.lengths))

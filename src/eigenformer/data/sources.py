@@ -63,8 +63,11 @@ class Sources:
 
     def locate(self, benchmark: str, layouts: Layouts) -> list[Path] | None:
         """The files of the first layout that is complete: given by the user, or downloaded."""
-        for folder in (self.raw_dir, self.cache_dir / "raw"):
-            for layout in layouts if folder is not None else ():
+        folders = [self.cache_dir / "raw"]
+        if self.raw_dir is not None:
+            folders.insert(0, self.raw_dir)
+        for folder in folders:
+            for layout in layouts:
                 paths = [folder / benchmark / file.name for file in layout]
                 if all(path.is_file() for path in paths):
                     return paths
@@ -93,7 +96,8 @@ def user_cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
 
 def download(file: RawFile, path: Path, report: Reporter) -> None:
     """Fetches one file; nothing is at ``path`` before it is complete."""
-    where = f"put the file '{file.name}' at {path}, or point --raw-dir at a folder that has it"
+    place = f"{path.parent.name}/{file.name}"
+    where = f"put the file at {path}, or point --raw-dir at a folder that has it as {place}"
     if file.url is None:
         raise DownloadError(f"{file.name}: has no public address; {where}")
     path.parent.mkdir(parents=True, exist_ok=True)

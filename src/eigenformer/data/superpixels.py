@@ -55,8 +55,9 @@ def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
         return _official(name, files[0])
     parts = [_read_sums(file, _SIDES[name]) for file in files]
     pixels = Superpixels(
-        *(np.concatenate([getattr(p, key) for p, _ in parts]) for key in ("sizes", "colour")),
-        position=np.concatenate([p.position for p, _ in parts]),
+        sizes=np.concatenate([part.sizes for part, _ in parts]),
+        colour=np.concatenate([part.colour for part, _ in parts]),
+        position=np.concatenate([part.position for part, _ in parts]),
     )
     labels = np.concatenate([labels for _, labels in parts])
     split = np.repeat(np.arange(len(parts), dtype=np.uint8), [len(p.sizes) for p, _ in parts])
@@ -108,8 +109,8 @@ def neighbour_graphs(
     order = np.argsort(sizes, kind="stable")
     jobs = []
     for block in np.split(order, np.flatnonzero(np.diff(sizes[order])) + 1):
-        step = max(1, _BLOCK_PAIRS // int(sizes[block[0]]) ** 2) if len(block) else 1
-        jobs += [block[start : start + step] for start in range(0, len(block), step)]
+        count = max(1, _BLOCK_PAIRS // int(sizes[block[0]]) ** 2) if len(block) else 1
+        jobs += [block[start : start + count] for start in range(0, len(block), count)]
 
     def solve(block: np.ndarray) -> int:
         n = int(sizes[block[0]])

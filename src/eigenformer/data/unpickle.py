@@ -91,7 +91,7 @@ def _scalar(dtype: np.dtype, data: bytes) -> Any:
 
 
 def _tensor(storage: Any, offset: int, size: Any, stride: Any, *rest: Any) -> torch.Tensor:
-    return torch._utils._rebuild_tensor(storage, offset, size, stride)  # type: ignore[no-untyped-call]
+    return torch._utils._rebuild_tensor(storage, offset, size, stride)
 
 
 _TORCH_MAGIC = pickle.dumps(0x1950A86A20F9469CFC6C, protocol=2)
