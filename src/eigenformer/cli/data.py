@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from eigenformer.data.archive import GraphArchive
     from eigenformer.data.listing import Entry
 
 _COLUMNS = ("name", "graphs", "nodes", "edges", "task", "archive", "spectra", "where")
@@ -25,10 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prepare.add_argument("--k", type=int, help="keep the k lowest frequencies (default: all)")
     prepare.add_argument("--no-spectra", action="store_true", help="stop after the archive")
     prepare.add_argument("--workers", type=int, help="threads (default: all cores)")
+    prepare.add_argument("--seed", type=int, default=0, help="of generated graphs, or of a split")
     generated = prepare.add_argument_group("pattern and cluster")
     generated.add_argument("--size", type=int, help="number of graphs (default: the benchmark's)")
-    generated.add_argument("--seed", type=int, default=0, help="of the graphs, or of the split")
     generated.add_argument("--official", action="store_true", help="the published graphs instead")
+    _add_own(prepare.add_argument_group("your own graphs"))
 
     text = "show what is there, where, its size and statistics"
     actions.add_parser("list", parents=[folders], help=text, description=text)
@@ -43,25 +45,62 @@ def run(arguments: argparse.Namespace) -> None:
     {"prepare": _prepare, "list": _list, "info": _info}[arguments.action](arguments)
 
 
+def _add_own(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--name", dest="own_name", help="name in the cache (default: the file's)")
+    group.add_argument("--smiles-column", dest="smiles", help="(default: smiles)")
+    group.add_argument("--targets", nargs="+", metavar="COLUMN", help="what is to be predicted")
+    group.add_argument("--id-column", dest="identifier", help="names, which must not repeat")
+    group.add_argument("--split-column", help="train, val or test for each row")
+    group.add_argument("--split", help="random, stratified or scaffold")
+    group.add_argument("--fractions", nargs=3, type=float, help="(default: 0.8 0.1 0.1)")
+    group.add_argument("--task", help="regression, binary, multiclass or multilabel")
+    group.add_argument("--featurizer", help="of molecules: ogb (default) or zinc")
+    group.add_argument("--undirected", action="store_true", default=None, help="edges go both ways")
+
+
 def _prepare(arguments: argparse.Namespace) -> None:
-    from eigenformer.data.preparation import prepare
+    from eigenformer.data.benchmarks import BENCHMARKS, benchmark
+    from eigenformer.data.preparation import prepare, prepare_own
     from eigenformer.data.progress import TerminalReporter
 
-    prepared = prepare(
-        arguments.name,
-        raw_dir=arguments.raw_dir,
-        cache_dir=arguments.cache_dir,
-        k=arguments.k,
-        size=arguments.size,
-        seed=arguments.seed,
-        official=arguments.official,
-        with_spectra=not arguments.no_spectra,
-        workers=arguments.workers,
-        report=TerminalReporter(),
-    )
-    _print_archive(prepared.archive, prepared.name)
+    common = {
+        "cache_dir": arguments.cache_dir,
+        "k": arguments.k,
+        "with_spectra": not arguments.no_spectra,
+        "workers": arguments.workers,
+        "report": TerminalReporter(),
+    }
+    own = _own_options(arguments)
+    name = arguments.name
+    if name in BENCHMARKS or (not Path(name).exists() and "/" not in name and "." not in name):
+        benchmark(name)
+        if own:
+            raise ValueError(f"{', '.join(own)}: for your own graphs; '{name}' is a benchmark")
+        prepared = prepare(
+            name,
+            arguments.raw_dir,
+            size=arguments.size,
+            seed=arguments.seed,
+            official=arguments.official,
+            **common,
+        )
+    else:
+        if arguments.size is not None or arguments.official:
+            raise ValueError("--size, --official: for pattern and cluster only")
+        from eigenformer.data.own import OwnData
+
+        called = own.pop("own_name", None)
+        options = OwnData.from_dict({**own, "seed": arguments.seed})
+        prepared = prepare_own(name, options, called, **common)
+    _print_archive(prepared.archive)
     if prepared.spectra is not None:
         print(f"spectra     {prepared.spectra.path}")
+
+
+def _own_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    names = "own_name smiles targets identifier split_column split fractions task featurizer"
+    given = {name: getattr(arguments, name) for name in [*names.split(), "undirected"]}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _list(arguments: argparse.Namespace) -> None:
@@ -105,14 +144,14 @@ def _info(arguments: argparse.Namespace) -> None:
     sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
     path = find_archive(arguments.name, sources)
     archive = GraphArchive.open(path)
-    _print_archive(archive, path.name)
+    _print_archive(archive)
     found = entry(path, sources)
     spectra = "not computed" if found.spectra_bytes is None else _size(found.spectra_bytes)
     print(f"spectra     {spectra}")
     print("checksums   all of the archive's files are as they were written")
 
 
-def _print_archive(archive, name: str) -> None:  # type: ignore[no-untyped-def]
+def _print_archive(archive: GraphArchive) -> None:
     from eigenformer.data.benchmarks import BENCHMARKS
 
     counts, task = archive.statistics, archive.task

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from eigenformer.data.benchmarks import BENCHMARKS, Benchmark
     from eigenformer.data.errors import DataError
     from eigenformer.data.molecules import featurizer
-    from eigenformer.data.preparation import Prepared, prepare
+    from eigenformer.data.own import OwnData, read_own
+    from eigenformer.data.preparation import Prepared, prepare, prepare_own
     from eigenformer.data.spectra import Spectra, spectra_of
     from eigenformer.data.statistics import Statistics
 
@@ -24,6 +25,7 @@ _HOMES = {
     "GraphArchive": "archive",
     "GraphDataset": "batching",
     "GraphLoader": "batching",
+    "OwnData": "own",
     "PairBatchSampler": "batching",
     "Prepared": "preparation",
     "Spectra": "spectra",
@@ -31,6 +33,8 @@ _HOMES = {
     "Task": "archive",
     "featurizer": "molecules",
     "prepare": "preparation",
+    "prepare_own": "preparation",
+    "read_own": "own",
     "spectra_of": "spectra",
 }
 
@@ -42,6 +46,7 @@ __all__ = [
     "GraphArchive",
     "GraphDataset",
     "GraphLoader",
+    "OwnData",
     "PairBatchSampler",
     "Prepared",
     "Spectra",
@@ -49,6 +54,8 @@ __all__ = [
     "Task",
     "featurizer",
     "prepare",
+    "prepare_own",
+    "read_own",
     "spectra_of",
 ]
 

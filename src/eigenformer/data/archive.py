@@ -185,16 +185,16 @@ class GraphArchive:
 
     def with_split(self, split: np.ndarray) -> GraphArchive:
         """The same graphs with another split."""
-        return GraphArchive(
-            self.node_offsets,
-            self.edge_offsets,
-            self.edge_index,
-            self.fields,
-            split,
-            self.names,
-            self.task,
-            self.meta,
-        )
+        return self._with(split=split)
+
+    def with_task(self, task: Task) -> GraphArchive:
+        """The same graphs with another task."""
+        return self._with(task=task)
+
+    def _with(self, **changes: Any) -> GraphArchive:
+        names = ("node_offsets", "edge_offsets", "edge_index", "fields", "split", "names", "task")
+        parts = {name: getattr(self, name) for name in (*names, "meta")}
+        return GraphArchive(**{**parts, **changes})
 
     @classmethod
     def from_data_list(

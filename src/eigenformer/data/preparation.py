@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
 from eigenformer.data.archive import GraphArchive
-from eigenformer.data.benchmarks import Builder, benchmark, builder
-from eigenformer.data.errors import DamagedError
+from eigenformer.data.benchmarks import BENCHMARKS, benchmark, builder
+from eigenformer.data.errors import DamagedError, DataError, Problem
+from eigenformer.data.own import OwnData, own_files, read_own
 from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import Sources
 from eigenformer.data.spectra import Spectra, spectra_of
-from eigenformer.data.store import file_digest, remove_leftovers
+from eigenformer.data.store import MANIFEST, file_digest, remove_leftovers
 
 if TYPE_CHECKING:
     from eigenformer.data.batching import GraphDataset
 
 BUILD_VERSION = 1
 """Raised whenever a benchmark comes out differently: older archives are then rebuilt."""
+
+_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,16 @@ def prepare(
     benchmark(name)
     sources = Sources.resolve(raw_dir, cache_dir)
     chosen = {"size": size, "seed": seed, "official": official}
+    origin = {"benchmark": name, "version": BUILD_VERSION, "settings": chosen}
     make = builder(name, size, seed, official)
-    path = sources.cache_dir / folder_name(name, size, seed, official)
-    archive = _archive(name, make, chosen, path, sources, report)
+    archive = _build(
+        sources.cache_dir / folder_name(name, size, seed, official),
+        origin,
+        lambda: sources.locate(name, make.layouts) if make.layouts else [],
+        lambda files: make.build(files, report),
+        report,
+        lambda: sources.fetch(name, make.layouts, report),
+    )
     spectra = None
     if with_spectra:
         spectra = spectra_of(archive, k, sources.cache_dir / "spectra", workers, report)
@@ -102,25 +113,77 @@ def locked(path: Path, report: Reporter) -> FileLock:
     return lock
 
 
-def _archive(
-    name: str,
-    make: Builder,
-    chosen: Mapping[str, Any],
+def prepare_own(
+    path: str | Path,
+    options: OwnData | None = None,
+    name: str | None = None,
+    cache_dir: str | Path | None = None,
+    k: int | None = None,
+    with_spectra: bool = True,
+    workers: int | None = None,
+    report: Reporter | None = None,
+) -> Prepared:
+    """The user's own graphs, ready to train on; rows that gave no graph are reported.
+
+    Args:
+        path: A table of molecules, a folder of graphs in any form, or an archive.
+        options: How to read it.
+        name: What to call it in the cache (default: the file's or folder's own name).
+        cache_dir: As in :func:`prepare`, with the rest.
+        k: Keep the k lowest frequencies (default: all).
+        with_spectra: Whether to compute the spectra.
+        workers: Threads (default: all cores).
+        report: What to tell whom.
+    """
+    report, options, path = report or Reporter(), options or OwnData(), Path(path)
+    sources = Sources.resolve(None, cache_dir)
+    folder = None
+    if (path / MANIFEST).is_file():
+        archive = GraphArchive.open(path)
+        name = path.name
+    else:
+        name = name or path.name.split(".")[0]
+        if name in BENCHMARKS:
+            raise DataError(f"name: '{name}' is a benchmark; choose another")
+        folder = sources.cache_dir / "spectra"
+        origin = {"own": name, "version": BUILD_VERSION, "settings": options.to_dict()}
+        files = own_files(path)
+        make = partial(_import, path, options, report)
+        archive = _build(sources.cache_dir / name, origin, lambda: files, make, report)
+    rejected = archive.meta.get("rejected", [])
+    for row in rejected[:_SHOWN]:
+        report.notice(str(Problem(str(path), row["reason"], row["line"])))
+    if rejected:
+        kept = f"{len(archive)} are in, the others are kept in the archive's meta['rejected']"
+        report.notice(f"{path}: {len(rejected)} rows gave no graph; {kept}")
+    spectra = spectra_of(archive, k, folder, workers, report) if with_spectra else None
+    return Prepared(name, archive, spectra)
+
+
+def _import(path: Path, options: OwnData, report: Reporter, files: list[Path]) -> GraphArchive:
+    return read_own(path, options, report).archive
+
+
+def _build(
     path: Path,
-    sources: Sources,
+    origin: dict[str, Any],
+    locate: Callable[[], list[Path] | None],
+    make: Callable[[list[Path]], GraphArchive],
     report: Reporter,
+    fetch: Callable[[], list[Path]] | None = None,
 ) -> GraphArchive:
+    """The archive at ``path``: the one that is there, if it is what would be made, or made anew."""
     lock = locked(path, report)
     try:
         remove_leftovers(path)
-        origin = {"benchmark": name, "version": BUILD_VERSION, "settings": dict(chosen)}
-        files = sources.locate(name, make.layouts)
+        files = locate()
         archive = _current(path, origin, None if files is None else _inputs(files), report)
         if archive is not None:
             return archive
-        files = sources.fetch(name, make.layouts, report) if make.layouts else []
-        report.say(f"{name}: building the archive in {path}")
-        built = make.build(files, report)
+        if files is None:
+            files = fetch() if fetch is not None else []
+        report.say(f"building the archive in {path}")
+        built = make(files)
         built.meta["origin"] = {**origin, "inputs": _inputs(files)}
         return built.save(path)
     finally:
@@ -151,4 +214,4 @@ def _current(
 
 
 def _inputs(files: list[Path]) -> dict[str, str]:
-    return {file.name: file_digest(file) for file in files}
+    return {"/".join(file.parts[-2:]): file_digest(file) for file in files}

@@ -129,7 +129,7 @@ def _key(archive: GraphArchive, k: int | None) -> str:
     for array in (archive.node_offsets, archive.edge_offsets, narrow(archive.edge_index)):
         content.update(repr((array.shape, array.dtype.str)).encode())
         for row in array.reshape(-1, array.shape[-1]):
-            content.update(memoryview(np.ascontiguousarray(row)))
+            content.update(np.ascontiguousarray(row).data)
     content.update(json.dumps({"k": k, "dtype": "float32", "algorithm": ALGORITHM}).encode())
     return content.hexdigest()[:24]
 
