@@ -213,7 +213,13 @@ def _solve(
         edges = slice(*archive.edge_offsets[graph : graph + 2])
         edge_index = torch.from_numpy(archive.edge_index[:, edges].astype(np.int64))
         structures.append((edge_index, int(archive.num_nodes[graph])))
-    return laplacian_spectra(structures, k, workers)
+    # The work is shared out graph by graph; threads within one graph would only be in the way.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return laplacian_spectra(structures, k, workers)
+    finally:
+        torch.set_num_threads(threads)
 
 
 class _Partial:
