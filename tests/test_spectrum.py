@@ -161,7 +161,10 @@ def test_clear_errors():
         laplacian_spectrum(torch.tensor([[0], [1]]), 30_000)
     with pytest.raises(ValueError, match="k must be at least 1"):
         LaplacianSpectrum(0)
-    with pytest.raises(ValueError, match="'x' or 'num_nodes'"):
+    with (
+        pytest.warns(UserWarning, match="num_nodes"),
+        pytest.raises(ValueError, match="'x' or 'num_nodes'"),
+    ):
         LaplacianSpectrum()(Data())
 
 
