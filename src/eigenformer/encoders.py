@@ -127,7 +127,7 @@ class OnesEncoder(FeatureEncoder):
         self.ones: Tensor
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.ones.expand(len(features), -1)
+        return self.ones.expand(features.size(0), -1)
 
 
 def _width(features: Tensor) -> int:
