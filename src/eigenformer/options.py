@@ -1,4 +1,4 @@
-"""The named choices of the model, shared by the settings and the code they choose."""
+"""The named choices, shared by the settings and the code they choose."""
 
 from typing import Literal
 
@@ -16,3 +16,12 @@ DegreeScaling = Literal["shared", "per_layer", "none"]
 
 FrequencyDraw = Literal["eigenspaces", "literal"]
 """What a random subset of frequencies is made of: whole eigenspaces, or single frequencies."""
+
+TargetKind = Literal["regression", "binary", "multiclass", "multilabel"]
+"""What a target is: a number, yes or no, one of several classes, or several times yes or no."""
+
+SplitBy = Literal["column", "random", "stratified", "scaffold"]
+"""Where train, val and test come from: the data itself, chance, or molecular scaffolds."""
+
+Precision = Literal["32", "bf16", "16", "64"]
+"""Numbers to compute with; ``bf16`` and ``16`` are mixed precision."""

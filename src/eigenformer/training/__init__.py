@@ -1,0 +1,58 @@
+"""Training, evaluation and prediction: what the command line calls, usable without it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eigenformer.model_folder import ModelCard, Outputs
+    from eigenformer.training.data_module import GraphDataModule
+    from eigenformer.training.evaluation import evaluate
+    from eigenformer.training.inputs import TrainingData, load_data
+    from eigenformer.training.loop import resume_run, start_run
+    from eigenformer.training.planning import plan
+    from eigenformer.training.prediction import predict_graphs
+    from eigenformer.training.run_folder import RunFolder
+    from eigenformer.training.task import EigenformerTask
+
+# Resolved when first used, so that reading a run's summary does not load PyTorch.
+_HOMES = {
+    "EigenformerTask": "eigenformer.training.task",
+    "GraphDataModule": "eigenformer.training.data_module",
+    "ModelCard": "eigenformer.model_folder",
+    "Outputs": "eigenformer.model_folder",
+    "RunFolder": "eigenformer.training.run_folder",
+    "TrainingData": "eigenformer.training.inputs",
+    "evaluate": "eigenformer.training.evaluation",
+    "load_data": "eigenformer.training.inputs",
+    "plan": "eigenformer.training.planning",
+    "predict_graphs": "eigenformer.training.prediction",
+    "resume_run": "eigenformer.training.loop",
+    "start_run": "eigenformer.training.loop",
+}
+
+__all__ = [
+    "EigenformerTask",
+    "GraphDataModule",
+    "ModelCard",
+    "Outputs",
+    "RunFolder",
+    "TrainingData",
+    "evaluate",
+    "load_data",
+    "plan",
+    "predict_graphs",
+    "resume_run",
+    "start_run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'eigenformer.training' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

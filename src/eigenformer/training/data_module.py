@@ -1,0 +1,116 @@
+"""Which graphs go into which step of which process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import lightning.pytorch as pl
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Sampler
+from torch_geometric.data import Batch
+
+from eigenformer.data.batching import GraphDataset
+from eigenformer.training.seeding import derived_seed
+
+
+class EpochBatches(Sampler[list[int]]):
+    """Batches whose order is a function of (seed, epoch), shared out among processes.
+
+    A batch is cut from the order of all graphs, then each process takes its share of it: the same
+    graphs make up a step, however many processes there are. No graph is taken twice. A last batch
+    too small for batch norm, or for every process to have a graph, joins the one before it.
+
+    Args:
+        size: Number of graphs.
+        batch_size: Graphs per step, over all processes.
+        seed: Of the order; None to keep it.
+        rank: Which process this is.
+        processes: How many there are.
+    """
+
+    def __init__(
+        self, size: int, batch_size: int, seed: int | None = None, rank: int = 0, processes: int = 1
+    ) -> None:
+        if seed is not None and size < processes:
+            raise ValueError(f"{size} graphs to train on are too few for {processes} processes")
+        self.size, self.batch_size, self.seed = size, batch_size, seed
+        self.rank, self.processes = rank, processes
+        self.epoch = 0
+
+    @property
+    def sampler(self) -> EpochBatches:
+        """Itself: where Lightning looks for something to set the epoch of."""
+        return self
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order; Lightning calls it."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = np.arange(self.size)
+        if self.seed is not None:
+            generator = torch.Generator().manual_seed(derived_seed(self.seed, "order", self.epoch))
+            order = torch.randperm(self.size, generator=generator).numpy()
+        for start, end in self._bounds():
+            share = order[start:end][self.rank :: self.processes]
+            if len(share):
+                yield share.tolist()
+
+    def __len__(self) -> int:
+        return sum(end - start > self.rank for start, end in self._bounds())
+
+    def _bounds(self) -> list[tuple[int, int]]:
+        starts = list(range(0, self.size, self.batch_size))
+        smallest = max(2, self.processes) if self.seed is not None else 1
+        if len(starts) > 1 and self.size - starts[-1] < smallest:
+            starts.pop()
+        return list(zip(starts, [*starts[1:], self.size], strict=True))
+
+
+class GraphDataModule(pl.LightningDataModule):
+    """The graphs to train, validate and test on.
+
+    Args:
+        train: To train on.
+        val: To choose the best epoch by.
+        test: To report on; None for nothing.
+        batch_size: Graphs per step, over all processes.
+        seed: Of the order in training.
+    """
+
+    def __init__(
+        self,
+        train: GraphDataset,
+        val: GraphDataset,
+        test: GraphDataset | None = None,
+        batch_size: int = 32,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.train, self.val, self.test = train, val, test
+        self.batch_size, self.seed = batch_size, seed
+
+    def train_dataloader(self) -> DataLoader:
+        return self._loader(self.train, self.seed)
+
+    def val_dataloader(self) -> DataLoader:
+        return self._loader(self.val, None)
+
+    def test_dataloader(self) -> DataLoader | list[DataLoader]:
+        return [] if self.test is None else self._loader(self.test, None)
+
+    def _loader(self, dataset: GraphDataset, seed: int | None) -> DataLoader:
+        trainer = self.trainer
+        rank, processes = (0, 1) if trainer is None else (trainer.global_rank, trainer.world_size)
+        batches = EpochBatches(len(dataset), self.batch_size, seed, rank, processes)
+        return graph_loader(dataset, batches)
+
+
+def graph_loader(dataset: GraphDataset, batches: EpochBatches) -> DataLoader:
+    """A loader of these batches."""
+    return DataLoader(dataset, batch_sampler=batches, collate_fn=_as_is)
+
+
+def _as_is(batch: Batch) -> Batch:
+    return batch

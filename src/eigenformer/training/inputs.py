@@ -1,0 +1,291 @@
+"""From a benchmark's name or the user's own file to what a run trains on."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from eigenformer.config import (
+    CategoricalSpec,
+    ConfigError,
+    DataConfig,
+    EmbeddingSpec,
+    EncoderSpec,
+    LinearSpec,
+    OnesSpec,
+)
+from eigenformer.data.archive import NO_SPLIT, SPLITS, Field, GraphArchive, Task
+from eigenformer.data.batching import GraphDataset
+from eigenformer.data.benchmarks import BENCHMARKS
+from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.molecules import OGB_ATOM_SIZES, OGB_BOND_SIZES
+from eigenformer.data.own import OwnData, split_archive
+from eigenformer.data.preparation import prepare, prepare_own
+from eigenformer.data.progress import Reporter
+from eigenformer.data.spectra import Spectra
+from eigenformer.data.store import MANIFEST
+from eigenformer.data.tables import is_missing, is_table, read_table
+from eigenformer.model_folder import Outputs
+from eigenformer.nearest import unknown
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Graphs that are ready for a run.
+
+    Args:
+        name: What to call them.
+        archive: The graphs, split.
+        spectra: Their spectra.
+        outputs: What is to be predicted.
+        splits: The graphs of each split that take part.
+    """
+
+    name: str
+    archive: GraphArchive
+    spectra: Spectra
+    outputs: Outputs
+    splits: dict[str, np.ndarray]
+
+    def dataset(self, split: str) -> GraphDataset:
+        """The graphs of one split."""
+        if split not in self.splits:
+            raise DataError(unknown(f"split '{split}'", split, self.splits))
+        return GraphDataset(self.archive, self.spectra, indices=self.splits[split])
+
+
+def is_benchmark(dataset: str) -> bool:
+    """Whether a name means a benchmark, and not a path."""
+    return dataset in BENCHMARKS
+
+
+def load_data(
+    config: DataConfig,
+    raw_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    workers: int | None = None,
+    report: Reporter | None = None,
+) -> TrainingData:
+    """Prepares what is not prepared yet, and says which graphs take part.
+
+    Args:
+        config: What to load.
+        raw_dir: A folder with the benchmarks' raw files (default: ``EIGENFORMER_RAW_DIR``).
+        cache_dir: Where prepared graphs go (default: ``EIGENFORMER_CACHE_DIR``).
+        workers: Threads (default: all cores).
+        report: What to tell whom.
+    """
+    report = report or Reporter()
+    if is_benchmark(config.dataset):
+        _reject_own_settings(config)
+        prepared = prepare(
+            config.dataset,
+            raw_dir,
+            cache_dir,
+            k=config.frequencies,
+            size=config.size,
+            seed=config.generator_seed,
+            workers=workers,
+            report=report,
+        )
+        archive, spectra = prepared.archive, prepared.spectra
+        usable = np.ones(len(archive), dtype=bool)
+        outputs = _outputs(config.dataset, archive.task)
+    else:
+        archive, spectra, usable = _load_own(config, cache_dir, workers, report)
+        outputs = _standardised(_outputs(config.dataset, archive.task), archive, usable)
+        told = "" if config.task else ", told by the targets' values (--task says otherwise)"
+        report.say(f"task: {describe(outputs)}{told}")
+    assert spectra is not None
+    splits = {name: np.flatnonzero(usable & (archive.split == i)) for i, name in enumerate(SPLITS)}
+    if config.limit is not None:
+        splits = {name: graphs[: config.limit] for name, graphs in splits.items()}
+    for name in ("train", "val"):
+        if not len(splits[name]):
+            raise DataError(f"{config.dataset}: no graphs in the split '{name}'")
+    name = config.dataset if is_benchmark(config.dataset) else Path(config.dataset).name
+    return TrainingData(name.split(".")[0], archive, spectra, outputs, splits)
+
+
+def describe(outputs: Outputs) -> str:
+    """What is predicted, in words."""
+    names = ", ".join(outputs.names[:6]) + (", …" if len(outputs.names) > 6 else "")
+    return f"{outputs.level} {outputs.kind}" + (f" ({names})" if names else "")
+
+
+def encoders(archive: GraphArchive) -> tuple[EncoderSpec, EncoderSpec | None]:
+    """The encoders that fit an archive's features: of nodes, and of edges."""
+    featurizer = archive.meta.get("featurizer")
+    if featurizer == "ogb":
+        return CategoricalSpec(OGB_ATOM_SIZES), CategoricalSpec(OGB_BOND_SIZES)
+    x, edge_attr = archive.fields.get("x"), archive.fields.get("edge_attr")
+    if featurizer == "zinc":
+        return EmbeddingSpec(22), EmbeddingSpec(4, no_edge_type=0)
+    nodes = OnesSpec() if x is None else _encoder(x)
+    return nodes, None if edge_attr is None else _encoder(edge_attr)
+
+
+def _encoder(field: Field) -> EncoderSpec:
+    values = field.values.reshape(len(field.values), -1)
+    if field.dtype.kind in "iu" and len(values) and values.min() >= 0:
+        return CategoricalSpec(tuple(int(size) + 1 for size in values.max(0)))
+    return LinearSpec(values.shape[1])
+
+
+def _reject_own_settings(config: DataConfig) -> None:
+    default = DataConfig(config.dataset)
+    names = ("smiles", "targets", "task", "split_by", "split_column", "fractions", "featurizer")
+    for name in names:
+        if getattr(config, name) != getattr(default, name):
+            raise ConfigError(f"data.{name}: for your own data; '{config.dataset}' is a benchmark")
+
+
+def _load_own(
+    config: DataConfig, cache_dir: str | Path | None, workers: int | None, report: Reporter
+) -> tuple[GraphArchive, Spectra | None, np.ndarray]:
+    path = Path(config.dataset)
+    if not path.exists():
+        near = unknown(f"benchmark '{config.dataset}'", config.dataset, BENCHMARKS)
+        raise DataError(f"{near}; nor is there such a file or folder")
+    if config.size is not None or config.generator_seed:
+        raise ConfigError("data.size, data.generator_seed: for pattern and cluster only")
+    table = is_table(path)
+    if table and not config.targets:
+        columns = ", ".join(read_table(path).columns)
+        raise DataError(f"{path}: which column is to be predicted? Say --target (there: {columns})")
+    options = OwnData(
+        smiles=config.smiles,
+        targets=config.targets,
+        split_column=config.split_column,
+        fractions=config.fractions,
+        task=config.task or (_class_task(path, config) if table else None),
+        featurizer=config.featurizer,
+        undirected=config.undirected,
+    )
+    # Two files of one name in two folders are two sets of graphs.
+    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    name = f"{path.name.split('.')[0]}-{place}"
+    prepared = prepare_own(path, options, name, cache_dir, config.frequencies, True, workers, report)
+    archive = prepared.archive
+    usable = _labelled(archive)
+    rejected = [int(row["line"]) for row in archive.meta.get("rejected", ())]
+    unlabelled = np.flatnonzero(~usable)
+    if table and len(unlabelled):
+        gone = set(rejected)
+        lines = [line for line in read_table(path).lines if line not in gone]
+        for graph in unlabelled[:_SHOWN]:
+            report.notice(str(Problem(str(path), "no target left", lines[graph])))
+    bad, total = len(rejected) + len(unlabelled), len(archive) + len(rejected)
+    if bad > config.max_bad_rows * total:
+        raise DataError(
+            f"{path}: {bad} of {total} rows cannot be used ({100 * bad / total:.1f} %), more than "
+            f"--max-bad-rows {config.max_bad_rows:g}; the first ones:\n"
+            + "\n".join(_bad_lines(archive, path, unlabelled, table))
+        )
+    if bad:
+        report.notice(f"{path}: training goes on with {total - bad} of {total} rows")
+    return _split(archive, usable, config), prepared.spectra, usable
+
+
+def _bad_lines(archive: GraphArchive, path: Path, unlabelled: np.ndarray, table: bool) -> list[str]:
+    rows = archive.meta.get("rejected", ())
+    lines = [str(Problem(str(path), row["reason"], row["line"])) for row in rows]
+    if table:
+        gone = {row["line"] for row in rows}
+        left = [line for line in read_table(path).lines if line not in gone]
+        lines += [str(Problem(str(path), "no target left", left[i])) for i in unlabelled]
+    else:
+        lines += [f"{path}: graph {i}: no target left" for i in unlabelled]
+    return lines[:_SHOWN]
+
+
+def _class_task(path: Path, config: DataConfig) -> str | None:
+    """Whether a single target is written in words, which makes it a class."""
+    if len(config.targets) != 1:
+        return None
+    cells = [c for c in read_table(path).column(config.targets[0]) if not is_missing(c)]
+    words = sum(not _is_number(cell) for cell in cells)
+    return "multiclass" if words > len(cells) / 2 else None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _labelled(archive: GraphArchive) -> np.ndarray:
+    """Which graphs have a target at all."""
+    field = archive.fields.get("y")
+    if field is None:
+        raise DataError("the graphs have no targets (no attribute 'y')")
+    values = field.values.reshape(len(field.values), -1)
+    known = ~np.isnan(values) if values.dtype.kind == "f" else values >= 0
+    if archive.task.kind == "regression" and values.dtype.kind != "f":
+        known = np.ones_like(values, dtype=bool)
+    rows = known.any(1)
+    if field.level == "graph":
+        return rows
+    return np.logical_or.reduceat(rows, archive.node_offsets[:-1])
+
+
+def _split(archive: GraphArchive, usable: np.ndarray, config: DataConfig) -> GraphArchive:
+    given = np.isin(archive.split, range(len(SPLITS)))
+    method = config.split_by
+    if method is None:
+        method = "column" if given.any() else "random"
+    if method == "column":
+        if not given.any():
+            raise DataError(
+                f"{config.dataset}: the data carries no split; name the column with --split-column"
+            )
+        return archive
+    options = OwnData(split=method, fractions=config.fractions, seed=config.split_seed)
+    # Graphs that cannot be used take no part, or the split would be other than asked for.
+    places = np.flatnonzero(usable)
+    split = np.full(len(archive), NO_SPLIT, np.uint8)
+    split[places] = split_archive(_thin(archive, places), options).split
+    return archive.with_split(split)
+
+
+def _thin(archive: GraphArchive, places: np.ndarray) -> GraphArchive:
+    part = archive.subset(places)
+    if "smiles" in archive.meta:
+        part.meta = {**archive.meta, "smiles": [archive.meta["smiles"][i] for i in places]}
+    return part
+
+
+def _outputs(name: str, task: Task) -> Outputs:
+    if task.kind == "none":
+        raise DataError(f"{name}: it is not known what is to be predicted")
+    names = tuple(task.names)
+    return Outputs(task.level, task.kind, max(1, task.num_outputs), names)
+
+
+def _standardised(outputs: Outputs, archive: GraphArchive, usable: np.ndarray) -> Outputs:
+    """With the mean and deviation of the training targets, for regression."""
+    if outputs.kind != "regression":
+        return outputs
+    field = archive.fields["y"]
+    graphs = usable & (archive.split == 0)
+    rows = graphs if field.level == "graph" else np.repeat(graphs, archive.num_nodes)
+    values = field.values[rows].reshape(int(rows.sum()), -1).astype(np.float64)
+    if not len(values):
+        return outputs
+    if (~np.isnan(values)).sum(0).min() == 0:
+        raise DataError("a target has no value in the training set")
+    mean, scale = np.nanmean(values, 0), np.nanstd(values, 0)
+    scale = np.where(scale > 0, scale, 1.0)  # a constant target is learnt as it is
+    return replace(outputs, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a folder is one of our archives."""
+    return (path / MANIFEST).is_file()

@@ -1,0 +1,100 @@
+"""What one sees while a model trains: a bar on a terminal, a line per epoch everywhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import Callback
+
+from eigenformer.training.task import EigenformerTask
+
+
+class Progress(Callback):
+    """Prints. On a terminal a bar with loss, learning rate, graphs per second and time left.
+
+    Args:
+        bar: Whether to draw it; None for where there is a terminal.
+    """
+
+    def __init__(self, bar: bool | None = None) -> None:
+        self.bar = sys.stderr.isatty() if bar is None else bar
+        self._bar: Any = None
+        self._epoch_started = self._fit_started = 0.0
+        self._graphs = self._done_at_start = 0
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._fit_started = time.perf_counter()
+        self._done_at_start = trainer.current_epoch
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._epoch_started, self._graphs = time.perf_counter(), 0
+        if self.bar and trainer.is_global_zero:
+            from tqdm import tqdm
+
+            title = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
+            total = trainer.num_training_batches
+            self._bar = tqdm(total=total, desc=title, unit=" steps", leave=False)
+
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        self._graphs += batch.num_graphs * trainer.world_size
+        if self._bar is not None:
+            speed = self._graphs / (time.perf_counter() - self._epoch_started)
+            self._bar.set_postfix_str(
+                f"loss {float(outputs['loss']):.4f}, lr {_learning_rate(trainer):.2e}, "
+                f"{speed:.0f} graphs/s, {self._left(trainer, batch_idx + 1)} left",
+                refresh=False,
+            )
+            self._bar.update()
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._close()
+
+    def print_line(self, trainer: pl.Trainer, task: EigenformerTask) -> None:
+        """Prints an epoch's line, once all its metrics are there."""
+        if trainer.is_global_zero:
+            print(self.line(trainer, task), flush=True)
+
+    def line(self, trainer: pl.Trainer, task: EigenformerTask) -> str:
+        """One epoch in one line."""
+        report, metric = task.report, task.outputs.metric
+        seconds = time.perf_counter() - self._epoch_started
+        width = len(str(trainer.max_epochs))
+        return (
+            f"epoch {trainer.current_epoch + 1:>{width}}/{trainer.max_epochs}  "
+            f"train loss {report['train_loss']:.4f}  {metric} {report[f'train_{metric}']:.4f}  "
+            f"val loss {report['val_loss']:.4f}  {metric} {report[f'val_{metric}']:.4f}  "
+            f"lr {_learning_rate(trainer):.2e}  {seconds:.1f} s  "
+            f"{self._graphs / seconds:.0f} graphs/s  {self._left(trainer, None)} left"
+        )
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _left(self, trainer: pl.Trainer, steps: int | None) -> str:
+        part = 1.0 if steps is None else steps / max(1, int(trainer.num_training_batches))
+        done = trainer.current_epoch - self._done_at_start + part
+        left = (trainer.max_epochs or 0) - self._done_at_start - done
+        seconds = (time.perf_counter() - self._fit_started) / max(done, 1e-9) * left
+        hours, rest = divmod(int(seconds), 3600)
+        return f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
+
+
+def _learning_rate(trainer: pl.Trainer) -> float:
+    return float(trainer.optimizers[0].param_groups[0]["lr"])

@@ -1,0 +1,193 @@
+"""The folder of a run: self-describing, and never half-written.
+
+======================  ============================================================
+``config.yaml``         all settings, rerunnable with ``--config``
+``metrics.csv``         one line per epoch
+``tensorboard/``        the same as TensorBoard events
+``model.safetensors``   the best weights
+``model.json``          what else is needed to predict with them
+``last.ckpt``           the state after the last complete epoch, to resume from
+``summary.json``        metrics, parameters, time, memory, versions
+======================  ============================================================
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eigenformer.config import RunConfig
+from eigenformer.model_folder import write_atomic
+
+CONFIG, METRICS, CHECKPOINT, SUMMARY = "config.yaml", "metrics.csv", "last.ckpt", "summary.json"
+LOGS = "tensorboard"
+
+
+class RunError(ValueError):
+    """A run folder that cannot be used as it was meant to be."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of a run.
+
+    Args:
+        path: Where they are.
+    """
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: str | Path) -> RunFolder:
+        """A new one; what is there already is never overwritten."""
+        path = Path(path)
+        if path.is_dir() and any(path.iterdir()):
+            if (path / CONFIG).is_file():
+                raise RunError(
+                    f"{path}: there is a run already; go on with it by  eigenformer train "
+                    f"--resume {path}  or choose another folder with --out"
+                )
+            raise RunError(f"{path}: not empty; choose another folder with --out")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            write_atomic(path / ".writable", b"")
+            (path / ".writable").unlink()
+        except OSError as error:
+            raise RunError(f"{path}: cannot be written to ({error.strerror})") from None
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """One that is there."""
+        path = Path(path)
+        if not (path / CONFIG).is_file():
+            raise RunError(f"{path}: not a run folder ({CONFIG} is missing)")
+        return cls(path)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / CHECKPOINT
+
+    def write_config(self, config: RunConfig) -> None:
+        text = yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
+        write_atomic(self.path / CONFIG, text.encode())
+
+    def read_config(self) -> RunConfig:
+        file = self.path / CONFIG
+        return RunConfig.from_dict(read_yaml(file))
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        text = json.dumps(summary, indent=1, ensure_ascii=False)
+        write_atomic(self.path / SUMMARY, f"{text}\n".encode())
+
+    def read_summary(self) -> dict[str, Any]:
+        """The summary; empty where none was written yet."""
+        try:
+            content = json.loads((self.path / SUMMARY).read_text("utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.path / SUMMARY}: damaged ({error})") from None
+        return content if isinstance(content, dict) else {}
+
+    def write_metrics(self, rows: Sequence[Mapping[str, float]]) -> None:
+        """All epochs so far. Every digit is kept: the same run gives the same file."""
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, list(rows[0]) if rows else ["epoch"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomic(self.path / METRICS, stream.getvalue().encode())
+
+    def read_metrics(self) -> list[dict[str, float]]:
+        file = self.path / METRICS
+        if not file.is_file():
+            return []
+        with file.open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.DictReader(stream))
+        try:
+            return [
+                {k: int(v) if k == "epoch" else float(v) for k, v in row.items()} for row in rows
+            ]
+        except (TypeError, ValueError) as error:
+            raise RunError(f"{file}: damaged ({error})") from None
+
+    def check_checkpoint(self) -> None:
+        """Raises unless the checkpoint is whole; every byte is read."""
+        try:
+            with zipfile.ZipFile(self.checkpoint) as archive:
+                broken = archive.testzip()
+        except (OSError, zipfile.BadZipFile) as error:
+            broken = str(error)
+        if broken is not None:
+            raise RunError(
+                f"{self.checkpoint}: damaged ({broken}), so the run cannot be resumed; the best "
+                f"weights so far are not concerned. Remove {CHECKPOINT} to train again from the "
+                f"first epoch with the same settings"
+            )
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    """Settings as plain data."""
+    try:
+        content = yaml.safe_load(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"{file}: there is no such file") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise RunError(f"{file}: cannot be read as YAML ({error})") from None
+    if not isinstance(content, dict):
+        raise RunError(f"{file}: holds no settings")
+    return content
+
+
+def versions() -> dict[str, str]:
+    """The versions that a result depends on."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from eigenformer import __version__
+
+    found = {"eigenformer": __version__, "python": sys.version.split()[0]}
+    for package in ("torch", "torch_geometric", "lightning", "torchmetrics", "numpy"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def git_revision() -> str | None:
+    """The commit of the source checkout that is running, if it is one."""
+    import subprocess
+
+    source = Path(__file__).resolve().parent
+    command = ["git", "-C", str(source), "describe", "--always", "--dirty", "--abbrev=40"]
+    if not any((parent / ".git").exists() for parent in source.parents):
+        return None
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
+
+
+def peak_memory_mb() -> float:
+    """The most memory this process ever had, on the GPU where there is one in use."""
+    import torch
+
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        return torch.cuda.max_memory_allocated() / 2**20
+    if os.name != "posix":
+        return 0.0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

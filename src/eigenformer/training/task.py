@@ -1,0 +1,179 @@
+"""An Eigenformer with its loss, its metric and its optimiser: what Lightning trains."""
+
+from __future__ import annotations
+
+import lightning.pytorch as pl
+import torch
+import torch.distributed as dist
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
+from torch import Tensor, nn
+from torch_geometric.data import Batch
+from torchmetrics import MeanMetric
+
+from eigenformer.config import TrainingConfig
+from eigenformer.model import Eigenformer
+from eigenformer.model_folder import Outputs
+from eigenformer.training.losses import loss_terms
+from eigenformer.training.metrics import Score
+from eigenformer.training.schedule import learning_rate_factor, warmup_steps
+from eigenformer.training.seeding import derived_seed
+
+PARTS = ("train", "val", "test")
+
+
+class TrainingError(ValueError):
+    """Training that cannot go on."""
+
+
+class EigenformerTask(pl.LightningModule):
+    """A Lightning module: AdamW, linear warm-up and cosine decay per step, clipped gradients.
+
+    Dropout and frequency draws are functions of (seed, epoch, step): any step can be repeated.
+    Over several processes a step is the same as in one process with all graphs of the step:
+    losses are divided by the labels of the whole batch, metrics taken over all processes.
+
+    Logs ``train_loss``, ``val_loss`` and the metric with the same prefixes, every epoch.
+
+    Args:
+        model: The model.
+        outputs: What it predicts.
+        training: How it is trained.
+        seed: Of everything random in a step.
+    """
+
+    def __init__(
+        self, model: Eigenformer, outputs: Outputs, training: TrainingConfig, seed: int = 0
+    ) -> None:
+        super().__init__()
+        self.model, self.outputs, self.training_config, self.seed = model, outputs, training, seed
+        self.scores = nn.ModuleDict({f"{part}_score": Score(outputs) for part in PARTS})
+        self.losses = nn.ModuleDict(
+            {f"{part}_loss": MeanMetric(nan_strategy="ignore") for part in PARTS}
+        )
+        self.report: dict[str, float] = {}
+        if training.freeze_norms:
+            self._norms_eval()
+
+    @property
+    def monitor(self) -> str:
+        """The logged value that tells the best epoch."""
+        return f"val_{self.outputs.metric}"
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The model's predictions, standardised where the targets are."""
+        return self.model(batch)
+
+    def on_train_epoch_start(self) -> None:
+        if self.training_config.freeze_norms:
+            self._norms_eval()
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        place = (self.current_epoch, batch_idx, self.global_rank)
+        torch.manual_seed(derived_seed(self.seed, "step", *place))
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        numerator, denominator = self._step("train", batch)
+        # DDP takes the mean of the processes' gradients; this makes it the sum.
+        loss = numerator / self._total(denominator).clamp(min=1e-12) * self.trainer.world_size
+        if not torch.isfinite(loss):
+            raise TrainingError(
+                f"the loss is {loss.item()} in epoch {self.current_epoch + 1}, step "
+                f"{batch_idx + 1}: training stops; try a lower --lr, and look for extreme values "
+                f"in the data"
+            )
+        return loss
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        self._step("val", batch)
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        self._step("test", batch)
+
+    def on_validation_start(self) -> None:
+        self._share_statistics()
+
+    def on_validation_epoch_end(self) -> None:
+        self._finish("val")
+
+    def on_test_epoch_end(self) -> None:
+        self._finish("test")
+
+    def on_train_epoch_end(self) -> None:
+        self._finish("train")
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        settings = self.training_config
+        optimizer = torch.optim.AdamW(
+            self.model.parameters(),
+            lr=settings.learning_rate,
+            betas=(settings.betas[0], settings.betas[1]),
+            eps=settings.eps,
+            weight_decay=settings.weight_decay,
+        )
+        total = max(1, int(self.trainer.estimated_stepping_batches))
+        warm = warmup_steps(settings.warmup_epochs, total // settings.epochs)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: learning_rate_factor(step, warm, total)
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _step(self, part: str, batch: Batch) -> tuple[Tensor, Tensor]:
+        predictions = self.model(batch)
+        targets = read_targets(self.outputs, batch)
+        standardised = targets
+        if self.outputs.kind == "regression":
+            standardised = self.outputs.standardise(targets)
+        # Only a training step happens in all processes at once; elsewhere each has its own sums.
+        total = self._total if part == "train" else _alone
+        numerator, denominator = loss_terms(self.outputs, predictions, standardised, total)
+        if denominator > 0:
+            self.losses[f"{part}_loss"].update((numerator / denominator).detach().float(), denominator)
+        self.scores[f"{part}_score"].update(predictions, targets)
+        return numerator, denominator
+
+    def _finish(self, part: str) -> None:
+        # With several processes all compute, also one that had no graph: computing is collective.
+        loss, score = self.losses[f"{part}_loss"], self.scores[f"{part}_score"]
+        values = {
+            f"{part}_loss": float(loss.compute()),
+            f"{part}_{self.outputs.metric}": score.compute(),
+        }
+        loss.reset()
+        score.reset()
+        self.report.update(values)
+        self.log_dict(values)
+
+    def _total(self, value: Tensor) -> Tensor:
+        if self.trainer.world_size == 1:
+            return value
+        value = value.detach().clone()
+        dist.all_reduce(value)
+        return value
+
+    def _share_statistics(self) -> None:
+        """Where each process has batch statistics of its own (CPU), takes their mean."""
+        if self.trainer.world_size == 1:
+            return
+        for buffer in self.model.buffers():
+            if buffer.is_floating_point():
+                dist.all_reduce(buffer)
+                buffer /= self.trainer.world_size
+
+    def _norms_eval(self) -> None:
+        for module in self.model.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+
+
+def read_targets(outputs: Outputs, batch: Batch) -> Tensor:
+    """Classes ``[rows]``, or ``[rows, num_outputs]`` of floats with NaN for missing ones."""
+    targets = batch.y
+    if outputs.kind == "multiclass":
+        if targets.is_floating_point():
+            targets = torch.where(targets.isnan(), -1, targets)
+        return targets.long().view(-1)
+    return targets.to(torch.get_default_dtype()).view(-1, outputs.num_outputs)
+
+
+def _alone(value: Tensor) -> Tensor:
+    return value
