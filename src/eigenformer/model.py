@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
 import torch
@@ -88,6 +89,19 @@ class Eigenformer(nn.Module):
     def from_preset(cls, name: str, **changes: Any) -> Eigenformer:
         """One of the paper's models, with new weights; ``changes`` are other settings for it."""
         return cls(load_preset(name).model.replace(**changes))
+
+    def save(self, folder: str | Path) -> None:
+        """Writes ``model.safetensors`` and ``model.json``: weights and architecture."""
+        from eigenformer.model_folder import save_model
+
+        save_model(folder, self)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Eigenformer:
+        """A saved model, in evaluation mode. Nothing is unpickled."""
+        from eigenformer.model_folder import load_model
+
+        return load_model(folder)[0]
 
     @overload
     def forward(self, batch: Data, return_attention: Literal[False] = False) -> Tensor: ...

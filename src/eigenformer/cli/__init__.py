@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -11,9 +12,17 @@ from eigenformer import __version__
 
 # command: what it does; its module has `add_arguments(parser)` and `run(arguments)`.
 _COMMANDS = {
+    "train": "train a model on a benchmark or on your own data, or go on with a run",
+    "evaluate": "the metric of a trained model on train, val or test",
+    "predict": "predict for new molecules or graphs with a trained model",
+    "runs": "a table of the runs below a folder",
+    "reproduce": "a preset's full schedule for several seeds, beside the paper's figure",
+    "table": "the paper's result tables, with the runs below a folder",
+    "demo": "train a small model on generated graphs: no download, about a minute",
     "data": "prepare the benchmarks and your own graphs, and see what is there",
     "presets": "list the paper's models: sizes, parameters, the paper's count",
 }
+_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,15 +33,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"eigenformer {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    module = None
     for name, summary in _COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=summary)
+        command = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         if name in argv[:1]:
             module = import_module(f"eigenformer.cli.{name}")
             module.add_arguments(command)
+            command.add_argument("--debug", action="store_true", help="show tracebacks")
             command.set_defaults(run=module.run)
-    arguments = parser.parse_args(argv)
+    arguments, rest = parser.parse_known_args(argv)
+    if rest and not getattr(module, "DOTTED_SETTINGS", False):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    arguments.settings = rest
     try:
         return int(arguments.run(arguments) or 0)
-    except ValueError as error:
-        print(f"eigenformer {arguments.command}: {error}", file=sys.stderr)
-        return 2
+    except KeyboardInterrupt:
+        return _fail(arguments, "stopped", _INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output has gone, as with | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if arguments.debug:
+            raise
+        return _fail(arguments, _message(error), _INTERRUPTED if _stopped(error) else 2)
+
+
+def _fail(arguments: argparse.Namespace, message: str, code: int) -> int:
+    print(f"eigenformer {arguments.command}: {message}", file=sys.stderr)
+    return code
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or ''}: {error.strerror}".lstrip(": ")
+    if isinstance(error, ValueError) or _stopped(error):
+        return str(error)
+    return f"{type(error).__name__}: {error} (--debug shows where)"
+
+
+def _stopped(error: Exception) -> bool:
+    return type(error).__name__ == "Interrupted"

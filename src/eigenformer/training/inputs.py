@@ -30,6 +30,7 @@ from eigenformer.data.store import MANIFEST
 from eigenformer.data.tables import is_missing, is_table, read_table
 from eigenformer.model_folder import Outputs
 from eigenformer.nearest import unknown
+from eigenformer.options import TargetKind
 
 _SHOWN = 20
 
@@ -167,44 +168,45 @@ def _load_own(
         featurizer=config.featurizer,
         undirected=config.undirected,
     )
-    # Two files of one name in two folders are two sets of graphs.
-    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    # Another file of the same name, or another target, is another set of graphs.
+    place = hashlib.sha256(repr((path.resolve(), options)).encode()).hexdigest()[:8]
     name = f"{path.name.split('.')[0]}-{place}"
-    prepared = prepare_own(path, options, name, cache_dir, config.frequencies, True, workers, report)
+    k = config.frequencies
+    prepared = prepare_own(path, options, name, cache_dir, k, workers=workers, report=report)
     archive = prepared.archive
     usable = _labelled(archive)
-    rejected = [int(row["line"]) for row in archive.meta.get("rejected", ())]
-    unlabelled = np.flatnonzero(~usable)
-    if table and len(unlabelled):
-        gone = set(rejected)
-        lines = [line for line in read_table(path).lines if line not in gone]
-        for graph in unlabelled[:_SHOWN]:
-            report.notice(str(Problem(str(path), "no target left", lines[graph])))
+    unlabelled = _unlabelled(archive, usable, path, table)
+    rejected = [
+        Problem(str(path), row["reason"], row["line"]) for row in archive.meta.get("rejected", ())
+    ]
     bad, total = len(rejected) + len(unlabelled), len(archive) + len(rejected)
     if bad > config.max_bad_rows * total:
+        problems = sorted([*rejected, *unlabelled], key=lambda problem: problem.line or 0)
         raise DataError(
             f"{path}: {bad} of {total} rows cannot be used ({100 * bad / total:.1f} %), more than "
             f"--max-bad-rows {config.max_bad_rows:g}; the first ones:\n"
-            + "\n".join(_bad_lines(archive, path, unlabelled, table))
+            + "\n".join(map(str, problems[:_SHOWN]))
         )
+    for problem in unlabelled[:_SHOWN]:
+        report.notice(str(problem))
     if bad:
         report.notice(f"{path}: training goes on with {total - bad} of {total} rows")
     return _split(archive, usable, config), prepared.spectra, usable
 
 
-def _bad_lines(archive: GraphArchive, path: Path, unlabelled: np.ndarray, table: bool) -> list[str]:
-    rows = archive.meta.get("rejected", ())
-    lines = [str(Problem(str(path), row["reason"], row["line"])) for row in rows]
-    if table:
-        gone = {row["line"] for row in rows}
-        left = [line for line in read_table(path).lines if line not in gone]
-        lines += [str(Problem(str(path), "no target left", left[i])) for i in unlabelled]
-    else:
-        lines += [f"{path}: graph {i}: no target left" for i in unlabelled]
-    return lines[:_SHOWN]
+def _unlabelled(
+    archive: GraphArchive, usable: np.ndarray, path: Path, table: bool
+) -> list[Problem]:
+    """The graphs without a target; of a table, with the line each is on."""
+    graphs = np.flatnonzero(~usable).tolist()
+    if not table or not graphs:
+        return [Problem(str(path), f"graph {graph}: no target left") for graph in graphs]
+    rejected = {row["line"] for row in archive.meta.get("rejected", ())}
+    lines = [line for line in read_table(path).lines if line not in rejected]
+    return [Problem(str(path), "no target left", lines[graph]) for graph in graphs]
 
 
-def _class_task(path: Path, config: DataConfig) -> str | None:
+def _class_task(path: Path, config: DataConfig) -> TargetKind | None:
     """Whether a single target is written in words, which makes it a class."""
     if len(config.targets) != 1:
         return None
@@ -232,8 +234,8 @@ def _labelled(archive: GraphArchive) -> np.ndarray:
         known = np.ones_like(values, dtype=bool)
     rows = known.any(1)
     if field.level == "graph":
-        return rows
-    return np.logical_or.reduceat(rows, archive.node_offsets[:-1])
+        return np.asarray(rows)
+    return np.asarray(np.logical_or.reduceat(rows, archive.node_offsets[:-1]))
 
 
 def _split(archive: GraphArchive, usable: np.ndarray, config: DataConfig) -> GraphArchive:

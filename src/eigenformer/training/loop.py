@@ -128,7 +128,7 @@ def new_model(config: RunConfig, outputs: Outputs) -> tuple[Eigenformer, Outputs
     taken = {k: v for k, v in source.state_dict().items() if k.split(".")[0] not in fresh}
     for name, tensor in taken.items():
         if name not in own or own[name].shape != tensor.shape:
-            raise RunError(f"{config.start}: its '{name}' does not fit the model that was asked for")
+            raise RunError(f"{config.start}: its '{name}' does not fit what was asked for")
     for name in own:
         if name not in taken and name.split(".")[0] not in fresh:
             raise RunError(f"{config.start}: has no '{name}', which was asked for")
@@ -242,9 +242,8 @@ def _test(
     first: bool,
 ) -> dict[str, Any]:
     """The metrics of the best weights on the test set."""
-    state = read_weights(folder.path) if first else None
-    state = trainer.strategy.broadcast(state)
-    task.model.load_state_dict(state)
+    state = read_weights(folder.path) if first else {}
+    task.model.load_state_dict(trainer.strategy.broadcast(state))
     if module.test is None:
         return {"test": None}
     trainer.test(task, datamodule=module, verbose=False)
@@ -271,7 +270,8 @@ class _Record:
         card = ModelCard(
             architecture=self.config.model,
             outputs=self.outputs,
-            data=self.config.data,
+            # Only the file's name: the folder may be given away.
+            data=replace(self.config.data, dataset=Path(self.config.data.dataset).name),
             preset=self.config.preset,
             seed=self.config.seed,
             epoch=epoch,
@@ -290,6 +290,7 @@ class _Record:
             "epochs_planned": config.training.epochs,
             "graphs": {name: len(graphs) for name, graphs in self.data.splits.items()},
             "limit": config.data.limit,
+            "size": config.data.size,
             **known,
             "threads": torch.get_num_threads(),
             "processes": config.devices * config.machines,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,8 @@ def plan(
         if name not in fields:
             raise ConfigError(unknown(name, name, fields))
     data_config = DataConfig.from_dict(wanted.get("data", {}), "data")
+    if not is_benchmark(data_config.dataset):  # so that a run can be resumed from anywhere
+        data_config = data_config.replace(dataset=os.path.abspath(data_config.dataset))
     preset = load_preset(wanted.get("preset") or _default_preset(data_config))
     _check_names(EigenformerConfig, wanted.get("model", {}), "model")
     training = _training(preset.training, wanted.get("training", {}))
@@ -96,8 +99,11 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     result = dict(base)
     for key, value in changes.items():
         old = result.get(key)
-        same = isinstance(value, Mapping) and isinstance(old, Mapping)
-        if same and value.get("kind", old.get("kind")) == old.get("kind"):
+        if (
+            isinstance(value, Mapping)
+            and isinstance(old, Mapping)
+            and value.get("kind", old.get("kind")) == old.get("kind")
+        ):
             result[key] = merge(old, value)
         else:
             result[key] = value

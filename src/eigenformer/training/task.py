@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import lightning.pytorch as pl
 import torch
 import torch.distributed as dist
@@ -127,13 +129,14 @@ class EigenformerTask(pl.LightningModule):
         total = self._total if part == "train" else _alone
         numerator, denominator = loss_terms(self.outputs, predictions, standardised, total)
         if denominator > 0:
-            self.losses[f"{part}_loss"].update((numerator / denominator).detach().float(), denominator)
-        self.scores[f"{part}_score"].update(predictions, targets)
+            mean = (numerator / denominator).detach().float()
+            self._loss(part).update(mean, denominator)
+        self._score(part).update(predictions, targets)
         return numerator, denominator
 
     def _finish(self, part: str) -> None:
         # With several processes all compute, also one that had no graph: computing is collective.
-        loss, score = self.losses[f"{part}_loss"], self.scores[f"{part}_score"]
+        loss, score = self._loss(part), self._score(part)
         values = {
             f"{part}_loss": float(loss.compute()),
             f"{part}_{self.outputs.metric}": score.compute(),
@@ -142,6 +145,12 @@ class EigenformerTask(pl.LightningModule):
         score.reset()
         self.report.update(values)
         self.log_dict(values)
+
+    def _loss(self, part: str) -> MeanMetric:
+        return cast(MeanMetric, self.losses[f"{part}_loss"])
+
+    def _score(self, part: str) -> Score:
+        return cast(Score, self.scores[f"{part}_score"])
 
     def _total(self, value: Tensor) -> Tensor:
         if self.trainer.world_size == 1:

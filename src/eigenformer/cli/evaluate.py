@@ -1,0 +1,37 @@
+"""``eigenformer evaluate``: how good a trained model is."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from eigenformer.cli.settings import add_folders
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model and the graphs."""
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
+    parser.add_argument("--split", default="test", help="train, val or test (default: test)")
+    parser.add_argument("--data", help="other data, or the same in another place")
+    parser.add_argument("--threads", type=int, help="of PyTorch")
+    add_folders(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints the metric."""
+    import torch
+
+    from eigenformer.training.evaluation import evaluate_folder
+    from eigenformer.training.reporting import LineReporter
+
+    if arguments.threads is not None:
+        torch.set_num_threads(arguments.threads)
+    metric, value, count = evaluate_folder(
+        arguments.run_folder,
+        arguments.split,
+        arguments.data,
+        arguments.raw_dir,
+        arguments.cache_dir,
+        LineReporter(),
+    )
+    print(f"{arguments.split} {metric} {value:.6f} ({count} graphs)")

@@ -1,0 +1,29 @@
+"""``eigenformer predict``: predictions for new molecules or graphs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model, the input, and where to write."""
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
+    parser.add_argument("input", type=Path, help="a table with SMILES, an archive, or graphs")
+    parser.add_argument("--out", type=Path, default=Path("predictions.csv"), help="a CSV file")
+    parser.add_argument("--smiles", metavar="COLUMN", help="(default: as in training)")
+    parser.add_argument("--threads", type=int, help="of PyTorch")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the predictions."""
+    import torch
+
+    from eigenformer.training.prediction import predict_folder
+
+    if arguments.threads is not None:
+        torch.set_num_threads(arguments.threads)
+    counts = predict_folder(arguments.run_folder, arguments.input, arguments.out, arguments.smiles)
+    print(f"{counts.predicted} of {counts.rows} rows predicted, in {arguments.out}")
+    if counts.predicted < counts.rows:
+        print("the others say why in the last column")

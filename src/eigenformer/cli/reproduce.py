@@ -1,0 +1,36 @@
+"""``eigenformer reproduce``: the paper's figures again, over several seeds."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from eigenformer.cli.settings import add_folders, add_training, settings_of
+
+DOTTED_SETTINGS = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The preset and the seeds."""
+    parser.add_argument("preset_name", metavar="PRESET", help="see  eigenformer presets")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3], metavar="SEED")
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="(default: runs)")
+    add_training(parser)
+    add_folders(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Trains what is missing, then prints the result."""
+    from eigenformer.training.reporting import LineReporter
+    from eigenformer.training.reproduction import reproduce
+
+    result = reproduce(
+        arguments.preset_name,
+        arguments.seeds,
+        arguments.out,
+        settings_of(arguments),
+        arguments.raw_dir,
+        arguments.cache_dir,
+        LineReporter(),
+    )
+    print(result)

@@ -1,0 +1,26 @@
+"""``eigenformer table``: the paper's result tables with our runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The folder, and where to write."""
+    parser.add_argument(
+        "folder", type=Path, nargs="?", default=Path("runs"), help="(default: runs)"
+    )
+    parser.add_argument("--out", type=Path, help="a Markdown file (default: print)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints or writes both tables."""
+    from eigenformer.model_folder import write_atomic
+    from eigenformer.training.tables import result_tables
+
+    text = result_tables(arguments.folder)
+    if arguments.out is None:
+        print(text, end="")
+    else:
+        write_atomic(arguments.out, text.encode("utf-8"))

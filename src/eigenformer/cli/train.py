@@ -1,0 +1,66 @@
+"""``eigenformer train``: a benchmark or one's own data → a run folder."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from eigenformer.cli.settings import add_folders, add_training, settings_of
+from eigenformer.config import ConfigError
+
+DOTTED_SETTINGS = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The dataset, and everything that may differ from the preset."""
+    parser.add_argument("dataset", nargs="?", help="a benchmark, or a path to your own data")
+    parser.add_argument("--preset", help="a preset (default: the benchmark's; own data: zinc)")
+    parser.add_argument("--config", type=Path, help="settings, for example a run's config.yaml")
+    parser.add_argument("--out", type=Path, help="run folder (default: runs/DATASET-PRESET-SEED)")
+    parser.add_argument("--seed", type=int, help="of everything random (default: 0)")
+    parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run")
+    parser.add_argument("--from", dest="start", metavar="RUN", help="start from a trained model")
+    add_training(parser)
+    own = parser.add_argument_group("your own data")
+    own.add_argument("--smiles", metavar="COLUMN", help="(default: smiles)")
+    own.add_argument(
+        "--target", "--targets", dest="targets", nargs="+", action="extend", metavar="COLUMN",
+        help="what is to be predicted",
+    )  # fmt: skip
+    own.add_argument("--task", help="regression, binary, multiclass or multilabel")
+    own.add_argument("--split-by", help="random, stratified, scaffold or column")
+    own.add_argument("--split-column", metavar="COLUMN", help="train, val or test for each row")
+    own.add_argument("--fractions", nargs=3, type=float, help="(default: 0.8 0.1 0.1)")
+    own.add_argument("--max-bad-rows", type=_share, metavar="SHARE", help="(default: 5%%)")
+    add_folders(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Trains."""
+    from eigenformer.training.loop import is_first_process, resume_run, start_run
+    from eigenformer.training.planning import plan
+    from eigenformer.training.reporting import LineReporter
+    from eigenformer.training.run_folder import RunFolder
+
+    wanted = settings_of(arguments)
+    report = LineReporter() if is_first_process() else None
+    folders = (arguments.raw_dir, arguments.cache_dir)
+    if arguments.resume is not None:
+        if wanted or arguments.out is not None:
+            raise ConfigError("--resume goes on with a run's own settings: give nothing else")
+        stored = RunFolder.open(arguments.resume).read_config().to_dict()
+        config, data = plan(stored, *folders, report=report)
+        resume_run(arguments.resume, config, data, report)
+        return
+    if "dataset" not in wanted.get("data", {}):
+        raise ConfigError("which data? Give a benchmark's name or a path")
+    out = arguments.out
+    if out is not None and is_first_process():
+        RunFolder.create(out)  # before any long work
+    config, data = plan(wanted, *folders, report=report)
+    out = out or Path("runs") / f"{data.name}-{config.preset}-seed{config.seed}"
+    start_run(config, data, out, report)
+
+
+def _share(text: str) -> float:
+    return float(text[:-1]) / 100 if text.endswith("%") else float(text)

@@ -1,0 +1,77 @@
+"""How good a trained model is on a set of graphs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from eigenformer.config import load_preset
+from eigenformer.data.batching import GraphDataset
+from eigenformer.data.progress import Reporter
+from eigenformer.model import Eigenformer
+from eigenformer.model_folder import ModelFolderError, Outputs, load_model
+from eigenformer.training.data_module import EpochBatches, graph_loader
+from eigenformer.training.inputs import load_data
+from eigenformer.training.metrics import Score
+from eigenformer.training.planning import check_fit
+from eigenformer.training.run_folder import CONFIG, RunFolder
+from eigenformer.training.task import read_targets
+
+
+@torch.no_grad()
+def evaluate(
+    model: Eigenformer, dataset: GraphDataset, outputs: Outputs, batch_size: int = 32
+) -> float:
+    """The metric of a model on a set of graphs, each of them used once."""
+    score = Score(outputs)
+    was_training = model.training
+    model.eval()
+    try:
+        for batch in graph_loader(dataset, EpochBatches(len(dataset), batch_size)):
+            score.update(model(batch), read_targets(outputs, batch))
+    finally:
+        model.train(was_training)
+    return score.compute()
+
+
+def evaluate_folder(
+    path: str | Path,
+    split: str = "test",
+    dataset: str | None = None,
+    raw_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    report: Reporter | None = None,
+) -> tuple[str, float, int]:
+    """The metric's name, its value and the number of graphs, for a folder with a model.
+
+    Args:
+        path: A run folder, or any folder with ``model.safetensors`` and ``model.json``.
+        split: Which graphs.
+        dataset: Other data than the model was trained on, or the same in another place.
+        raw_dir: As in :func:`load_data`, with the rest.
+        cache_dir: The same.
+        report: The same.
+    """
+    model, card = load_model(path)
+    if card.outputs is None or card.data is None:
+        raise ModelFolderError(f"{path}: the model does not say what it predicts")
+    # The run's own settings know where the data is; the card only what it is called.
+    own = RunFolder.open(path).read_config().data if (Path(path) / CONFIG).is_file() else card.data
+    config = own if dataset is None else replace(own, dataset=dataset)
+    data = load_data(config, raw_dir, cache_dir, report=report)
+    # The data's own standardisation is not the model's.
+    check_fit(model.config, data, card.preset or "none")
+    graphs = data.dataset(split)
+    if not len(graphs):
+        raise ModelFolderError(f"{config.dataset}: no graphs in the split '{split}'")
+    value = evaluate(model, graphs, card.outputs, _batch_size(Path(path), card.preset))
+    return card.outputs.metric, value, len(graphs)
+
+
+def _batch_size(path: Path, preset: str | None) -> int:
+    """The run's own, for then the figures agree to the last bit."""
+    if (path / CONFIG).is_file():
+        return RunFolder.open(path).read_config().training.batch_size
+    return 32 if preset is None else load_preset(preset).training.batch_size

@@ -1,0 +1,68 @@
+"""The runs below a folder, at a glance. Imports no PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eigenformer.training.run_folder import CONFIG, RunError, RunFolder
+
+COLUMNS = (
+    *("run", "dataset", "preset", "seed", "parameters", "epochs", "metric"),
+    *("best val", "test", "s/epoch", "state"),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder and what its summary says."""
+
+    path: Path
+    summary: dict[str, Any]
+
+    @property
+    def finished(self) -> bool:
+        return self.summary.get("state") == "finished"
+
+
+def find_runs(folder: str | Path) -> list[Run]:
+    """Every run below a folder, by path; one without a readable summary shows its state."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise RunError(f"{folder}: there is no such folder")
+    runs = []
+    for config in sorted(folder.rglob(CONFIG)):
+        try:
+            summary = RunFolder(config.parent).read_summary()
+        except RunError:
+            summary = {"state": "damaged summary"}
+        runs.append(Run(config.parent, summary))
+    return runs
+
+
+def run_rows(folder: str | Path) -> list[tuple[str, ...]]:
+    """The rows of ``eigenformer runs``."""
+    return [_row(run, Path(folder)) for run in find_runs(folder)]
+
+
+def _row(run: Run, folder: Path) -> tuple[str, ...]:
+    summary = run.summary
+    done, planned = summary.get("epochs", 0), summary.get("epochs_planned")
+    return (
+        str(run.path.relative_to(folder)) if run.path != folder else run.path.name,
+        Path(str(summary.get("dataset", "-"))).name,
+        str(summary.get("preset", "-")),
+        str(summary.get("seed", "-")),
+        str(summary.get("parameters", "-")),
+        f"{done}/{planned}" if planned else "-",
+        str(summary.get("metric", "-")),
+        _number(summary.get("best_validation"), 4),
+        _number(summary.get("test"), 4),
+        _number(summary.get("seconds_per_epoch"), 1),
+        str(summary.get("state", "not started")),
+    )
+
+
+def _number(value: Any, digits: int) -> str:
+    return f"{value:.{digits}f}" if isinstance(value, int | float) else "-"

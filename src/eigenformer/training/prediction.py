@@ -1,0 +1,274 @@
+"""Predictions for new graphs: one for every row that came in, in its place."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenformer.data.archive import GraphArchive
+from eigenformer.data.batching import GraphDataset
+from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.molecules import MoleculeGraph, featurizer, molecule_fields
+from eigenformer.data.own import OwnData, read_own
+from eigenformer.data.spectra import Spectra
+from eigenformer.data.tables import is_table, read_table
+from eigenformer.model import Eigenformer
+from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model, write_atomic
+from eigenformer.nearest import unknown
+from eigenformer.spectrum import laplacian_spectra
+from eigenformer.training.data_module import EpochBatches, graph_loader
+from eigenformer.training.inputs import is_archive
+
+_CHUNK = 1024
+_REASON = "reason"
+
+
+@dataclass(frozen=True)
+class PredictionCounts:
+    """How many rows there were, and how many of them got a prediction."""
+
+    rows: int
+    predicted: int
+
+
+def predict_folder(
+    model_path: str | Path, source: str | Path, out: str | Path, smiles: str | None = None
+) -> PredictionCounts:
+    """Predicts for a table of molecules or for graphs in any form, and writes a CSV file.
+
+    Args:
+        model_path: A folder with a model.
+        source: The table, or an archive or folder of graphs.
+        out: The CSV file to write.
+        smiles: The column with SMILES, where it is not called as in training.
+    """
+    model, card = load_model(model_path)
+    if card.outputs is None or card.data is None:
+        raise ModelFolderError(f"{model_path}: the model does not say what it predicts")
+    source, out = Path(source), Path(out)
+    if not source.exists():
+        raise DataError(Problem(str(source), "there is no such file or folder"))
+    if is_table(source):
+        header, rows = _predict_table(model, card, source, smiles or card.data.smiles)
+    else:
+        header, rows = _predict_archive(model, card, source)
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, delimiter="\t" if out.suffix == ".tsv" else ",")
+    writer.writerow(header)
+    count = predicted = 0
+    for row in rows:
+        writer.writerow(row)
+        count += 1
+        predicted += row[-1] == ""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(out, stream.getvalue().encode("utf-8"))
+    return PredictionCounts(count, predicted)
+
+
+@torch.no_grad()
+def predict_graphs(
+    model: Eigenformer,
+    archive: GraphArchive,
+    outputs: Outputs,
+    batch_size: int = 64,
+    frequencies: int | None = None,
+) -> Tensor:
+    """Predictions in the user's units: numbers; or probabilities, of labels or of classes."""
+    model.eval()
+    dataset = GraphDataset(archive, memory_spectra(archive, frequencies))
+    loader = graph_loader(dataset, EpochBatches(len(dataset), batch_size))
+    parts = [model(batch) for batch in loader]
+    predictions = torch.cat(parts) if parts else torch.zeros(0, outputs.num_outputs)
+    if outputs.kind == "regression":
+        return outputs.restore(predictions)
+    return predictions.softmax(1) if outputs.kind == "multiclass" else predictions.sigmoid()
+
+
+def memory_spectra(
+    archive: GraphArchive, k: int | None = None, workers: int | None = None
+) -> Spectra:
+    """The spectra of an archive that is not worth a cache."""
+    structures = []
+    for graph in range(len(archive)):
+        edges = slice(*archive.edge_offsets[graph : graph + 2])
+        edge_index = torch.from_numpy(archive.edge_index[:, edges].astype(np.int64))
+        structures.append((edge_index, int(archive.num_nodes[graph])))
+    spectra = laplacian_spectra(structures, k, workers)
+    counts = np.array([len(s.eigenvalues) for s in spectra], dtype=np.int32)
+    lengths = counts.astype(np.int64) * archive.num_nodes
+    empty = np.zeros(0, np.float32)
+    return Spectra(
+        eigenvalues=np.concatenate([empty, *(s.eigenvalues.float().numpy() for s in spectra)]),
+        eigenvectors=np.concatenate(
+            [empty, *(s.eigenvectors.float().numpy().reshape(-1) for s in spectra)]
+        ),
+        counts=counts,
+        value_starts=np.cumsum(counts, dtype=np.int64) - counts,
+        vector_starts=np.cumsum(lengths) - lengths,
+        k=k,
+        path=Path(),
+    )
+
+
+def molecules_archive(graphs: Sequence[MoleculeGraph], name: str) -> GraphArchive:
+    """An archive of molecules in memory."""
+    return GraphArchive(**molecule_fields(graphs), meta={"featurizer": name})
+
+
+def _predict_table(
+    model: Eigenformer, card: ModelCard, path: Path, smiles: str
+) -> tuple[list[str], Iterator[list[str]]]:
+    assert card.outputs is not None
+    assert card.data is not None
+    header, rows = _read_rows(path)
+    if smiles not in header:
+        reason = unknown(f"column '{smiles}'", smiles, header)
+        raise DataError(Problem(str(path), f"{reason}; say --smiles", 1))
+    if card.outputs.level == "node":
+        raise DataError(f"{path}: the model predicts for nodes; give an archive of graphs")
+    _check_molecules(model, card)
+    added = _free_names([*prediction_names(card.outputs), _REASON], header)
+    return [*header, *added], _predict_rows(model, card, rows, header.index(smiles), len(header))
+
+
+def _predict_rows(
+    model: Eigenformer,
+    card: ModelCard,
+    rows: list[tuple[list[str], str]],
+    column: int,
+    width: int,
+) -> Iterator[list[str]]:
+    """Chunk by chunk: each row as it came, its prediction, and why it has none."""
+    assert card.outputs is not None
+    assert card.data is not None
+    outputs, make = card.outputs, featurizer(card.data.featurizer)
+    names = prediction_names(outputs)
+    for start in range(0, len(rows), _CHUNK):
+        chunk = rows[start : start + _CHUNK]
+        graphs: list[MoleculeGraph] = []
+        reasons: list[str] = []
+        for cells, problem in chunk:
+            reason = problem
+            if not reason:
+                try:
+                    graphs.append(make(cells[column].strip()))
+                except DataError as error:
+                    reason = str(error)
+            reasons.append(reason)
+        predictions: Iterator[list[str]] = iter(())
+        if graphs:
+            archive = molecules_archive(graphs, card.data.featurizer)
+            values = predict_graphs(model, archive, outputs, frequencies=card.data.frequencies)
+            predictions = iter([prediction_cells(outputs, row) for row in values.tolist()])
+        for (cells, _), reason in zip(chunk, reasons, strict=True):
+            shown = [*cells, *[""] * (width - len(cells))][:width]
+            yield [*shown, *([""] * len(names) if reason else next(predictions)), reason]
+
+
+def _predict_archive(
+    model: Eigenformer, card: ModelCard, path: Path
+) -> tuple[list[str], Iterator[list[str]]]:
+    assert card.outputs is not None
+    assert card.data is not None
+    outputs = card.outputs
+    archive = GraphArchive.open(path) if is_archive(path) else _read_unlabelled(path, card)
+    values = predict_graphs(model, archive, outputs, frequencies=card.data.frequencies).tolist()
+    graph_names = archive.names or [str(i) for i in range(len(archive))]
+    nodes = outputs.level == "node"
+    header = ["graph", *(["node"] if nodes else []), *prediction_names(outputs), _REASON]
+
+    def rows() -> Iterator[list[str]]:
+        row = iter(values)
+        for name, size in zip(graph_names, archive.num_nodes.tolist(), strict=True):
+            for node in range(size if nodes else 1):
+                place = [name, str(node)] if nodes else [name]
+                yield [*place, *prediction_cells(outputs, next(row)), ""]
+
+    return header, rows()
+
+
+def _read_unlabelled(path: Path, card: ModelCard) -> GraphArchive:
+    """Graphs without their targets, which are ignored."""
+    assert card.data is not None
+    return read_own(path, OwnData(undirected=card.data.undirected)).archive
+
+
+def prediction_names(outputs: Outputs) -> list[str]:
+    """The columns of a prediction."""
+    if outputs.kind == "multiclass":
+        classes = outputs.names or tuple(map(str, range(outputs.num_outputs)))
+        return ["predicted_class", *(f"probability_{name}" for name in classes)]
+    names = outputs.names or tuple(map(str, range(outputs.num_outputs)))
+    if outputs.kind == "regression":
+        return [f"predicted_{name}" for name in names]
+    return [f"probability_{name}" for name in names]
+
+
+def prediction_cells(outputs: Outputs, values: Sequence[float]) -> list[str]:
+    """One prediction as text, with the digits that single precision has."""
+    cells = [f"{value:.7g}" for value in values]
+    if outputs.kind != "multiclass":
+        return cells
+    classes = outputs.names or tuple(map(str, range(outputs.num_outputs)))
+    return [classes[int(np.argmax(values))], *cells]
+
+
+def _check_molecules(model: Eigenformer, card: ModelCard) -> None:
+    """Whether the model was trained on what a SMILES becomes."""
+    assert card.data is not None
+    make = featurizer(card.data.featurizer)
+    try:
+        small = model.config.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
+        archive = molecules_archive([make("CO")], card.data.featurizer)
+        dataset = GraphDataset(archive, memory_spectra(archive, card.data.frequencies))
+        Eigenformer(small).eval()(dataset.batch([0]))
+    except ValueError as error:
+        raise DataError(f"the model was not trained on molecules from SMILES: {error}") from None
+
+
+def _free_names(names: list[str], taken: Sequence[str]) -> list[str]:
+    free: list[str] = []
+    for name in names:
+        candidate, number = name, 2
+        while candidate in taken or candidate in free:
+            candidate, number = f"{name}_{number}", number + 1
+        free.append(candidate)
+    return free
+
+
+def _read_rows(path: Path) -> tuple[list[str], list[tuple[list[str], str]]]:
+    """The header, and every row with its cells as they are and what is wrong with it, if anything.
+
+    More patient than :func:`read_table`: a row of another width or an empty line stays a row.
+    """
+    if path.name.endswith(".parquet"):
+        table = read_table(path)
+        rows = [list(table.row(index).values()) for index in range(len(table))]
+        return list(table.columns), [(row, "") for row in rows]
+    data = path.read_bytes()
+    try:
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
+    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
+        raise DataError(Problem(str(path), f"cannot be read ({error})")) from None
+    tabs = ".tsv" in path.suffixes
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",")
+    header = [name.strip() for name in next(reader, [])]
+    if not any(header):
+        raise DataError(Problem(str(path), "the file is empty"))
+    found = []
+    for row in reader:
+        reason = ""
+        if not any(cell.strip() for cell in row):
+            reason = "the row is empty"
+        elif len(row) != len(header):
+            reason = f"{len(row)} cells, the header has {len(header)}"
+        found.append((row, reason))
+    return header, found
