@@ -122,7 +122,9 @@ def save_model(folder: str | Path, model: Eigenformer, card: ModelCard | None = 
         name: tensor.detach().cpu().contiguous().clone()
         for name, tensor in model.state_dict().items()
     }
-    write_atomic(folder / WEIGHTS, save(tensors, {"format": "pt", "sha256": _digest(tensors)}))
+    # One entry only: safetensors writes several in any order, and the same weights are to give
+    # the same file.
+    write_atomic(folder / WEIGHTS, save(tensors, {"sha256": _digest(tensors)}))
     card = card or ModelCard(model.config)
     text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
     write_atomic(folder / CARD, f"{text}\n".encode())

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torchmetrics import MeanAbsoluteError, Metric
 from torchmetrics.classification import (
-    BinaryAveragePrecision,
     MulticlassAccuracy,
     MulticlassConfusionMatrix,
     MultilabelAveragePrecision,
 )
+from torchmetrics.utilities import dim_zero_cat
 
 from eigenformer.model_folder import Outputs
 
@@ -29,6 +29,21 @@ class MeanRecall(MulticlassConfusionMatrix):
         confusion = super().compute().double()
         count = confusion.sum(1)
         return (confusion.diagonal() / count)[count > 0].mean().float()
+
+
+class MeanAveragePrecision(MultilabelAveragePrecision):
+    """The average precision of each label, then their mean; labels with no positive are skipped.
+
+    torchmetrics' own mean counts such a label as 0.
+    """
+
+    def __init__(self, num_labels: int, **arguments: Any) -> None:
+        super().__init__(num_labels, average="none", **arguments)
+
+    def compute(self) -> Tensor:
+        values = torch.as_tensor(super().compute()).view(-1)
+        positive = (dim_zero_cat(self.target).view(-1, len(values)) == 1).any(0)
+        return values[positive].mean()
 
 
 class Score(torch.nn.Module):
@@ -59,9 +74,7 @@ class Score(torch.nn.Module):
             self.metric.update((predictions[known] > 0).long(), targets[known].long())
         else:
             labels = torch.where(targets.isnan(), -1, targets).long()
-            flat = self.outputs.num_outputs == 1
-            arguments = (predictions.sigmoid(), labels)
-            self.metric.update(*(a.flatten() if flat else a for a in arguments))
+            self.metric.update(predictions.sigmoid(), labels)
 
     def compute(self) -> float:
         """The metric over everything since the last reset, on all processes; NaN without data."""
@@ -75,7 +88,7 @@ class Score(torch.nn.Module):
 
 
 def _metric(outputs: Outputs) -> Metric:
-    labels, classes = outputs.num_outputs, max(outputs.num_outputs, 2)
+    classes = max(outputs.num_outputs, 2)
     # The targets are checked once when the data is read, not in every step.
     options: dict[str, Any] = {"validate_args": False}
     if outputs.kind == "regression":
@@ -84,6 +97,4 @@ def _metric(outputs: Outputs) -> Metric:
         return MeanRecall(classes, **options)
     if outputs.kind == "multiclass":
         return MulticlassAccuracy(classes, average="micro", **options)
-    if labels == 1:
-        return BinaryAveragePrecision(ignore_index=-1, **options)
-    return MultilabelAveragePrecision(labels, average="macro", ignore_index=-1, **options)
+    return MeanAveragePrecision(outputs.num_outputs, ignore_index=-1, **options)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from eigenformer.model_folder import Outputs
+from eigenformer.training.losses import class_weights, loss_terms
+
+NAN = float("nan")
+
+
+def _loss(outputs, predictions, targets):
+    numerator, denominator = loss_terms(outputs, predictions, targets)
+    return numerator / denominator
+
+
+def test_regression_is_l1_and_ignores_missing_labels():
+    predictions = torch.randn(6, 2)
+    targets = torch.randn(6, 2)
+    outputs = Outputs(num_outputs=2)
+    torch.testing.assert_close(
+        _loss(outputs, predictions, targets), F.l1_loss(predictions, targets)
+    )
+    targets[0, 1] = NAN
+    known = ~targets.isnan()
+    expected = F.l1_loss(predictions[known], targets[known])
+    torch.testing.assert_close(_loss(outputs, predictions, targets), expected)
+
+
+def test_multilabel_is_binary_cross_entropy_of_the_known_labels():
+    predictions = torch.randn(5, 3)
+    targets = torch.tensor([[0, 1, NAN]]).repeat(5, 1)
+    expected = F.binary_cross_entropy_with_logits(predictions[:, :2], targets[:, :2])
+    outputs = Outputs(kind="multilabel", num_outputs=3)
+    torch.testing.assert_close(_loss(outputs, predictions, targets), expected)
+
+
+def test_graph_classes_are_plain_cross_entropy():
+    predictions, targets = torch.randn(7, 4), torch.randint(4, (7,))
+    targets[2] = -1
+    expected = F.cross_entropy(predictions, targets, ignore_index=-1)
+    outputs = Outputs(kind="multiclass", num_outputs=4)
+    torch.testing.assert_close(_loss(outputs, predictions, targets), expected)
+
+
+def test_node_classes_weigh_v_minus_n_over_v():
+    targets = torch.tensor([0, 0, 0, 1, 2, 2])
+    predictions = torch.randn(6, 4)
+    weights = torch.tensor([3 / 6, 5 / 6, 4 / 6, 1.0])
+    expected = F.cross_entropy(predictions, targets, weight=weights)
+    outputs = Outputs("node", "multiclass", 4)
+    torch.testing.assert_close(_loss(outputs, predictions, targets), expected)
+
+
+def test_node_labels_weigh_v_minus_n_over_v():
+    targets = torch.tensor([[0.0], [0], [0], [1]])
+    predictions = torch.randn(4, 1)
+    weights = torch.tensor([[0.25], [0.25], [0.25], [0.75]])
+    expected = F.binary_cross_entropy_with_logits(predictions, targets, weight=weights)
+    torch.testing.assert_close(_loss(Outputs("node", "binary"), predictions, targets), expected)
+
+
+def test_class_weights_of_nothing_are_finite():
+    assert class_weights(torch.zeros(3)).isfinite().all()
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+def test_terms_add_up_over_processes(level, kind):
+    outputs = Outputs(level, kind, 1 if kind == "binary" else 3)
+    predictions = torch.randn(8, outputs.num_outputs, dtype=torch.float64)
+    targets = torch.randint(2, (8, 1)).double() if kind == "binary" else torch.randint(3, (8,))
+    whole = loss_terms(outputs, predictions, targets)
+    counts = torch.bincount(targets.view(-1).long(), minlength=2 if kind == "binary" else 3)
+    parts = [
+        loss_terms(outputs, predictions[i::2], targets[i::2], lambda _: counts) for i in (0, 1)
+    ]
+    for place in (0, 1):
+        torch.testing.assert_close(parts[0][place] + parts[1][place], whole[place])
