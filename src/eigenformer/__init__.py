@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from eigenformer.attention import SpectrumAwareAttention
     from eigenformer.config import EigenformerConfig, load_preset, presets
+    from eigenformer.estimators import EigenformerClassifier, EigenformerRegressor
     from eigenformer.layer import EigenformerLayer
     from eigenformer.model import Eigenformer
     from eigenformer.scalar_mlp import ScalarMLP
@@ -18,8 +19,10 @@ __version__ = "0.1.0"
 # Resolved when first used, so that importing the package does not load PyTorch.
 _HOMES = {
     "Eigenformer": "eigenformer.model",
+    "EigenformerClassifier": "eigenformer.estimators",
     "EigenformerConfig": "eigenformer.config",
     "EigenformerLayer": "eigenformer.layer",
+    "EigenformerRegressor": "eigenformer.estimators",
     "LaplacianSpectrum": "eigenformer.spectrum",
     "ScalarMLP": "eigenformer.scalar_mlp",
     "SpectrumAwareAttention": "eigenformer.attention",
@@ -29,8 +32,10 @@ _HOMES = {
 
 __all__ = [
     "Eigenformer",
+    "EigenformerClassifier",
     "EigenformerConfig",
     "EigenformerLayer",
+    "EigenformerRegressor",
     "LaplacianSpectrum",
     "ScalarMLP",
     "SpectrumAwareAttention",

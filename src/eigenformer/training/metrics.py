@@ -40,7 +40,7 @@ class MeanAveragePrecision(MultilabelAveragePrecision):
     def __init__(self, num_labels: int, **arguments: Any) -> None:
         super().__init__(num_labels, average="none", **arguments)
 
-    def compute(self) -> Tensor:
+    def compute(self) -> Tensor:  # type: ignore[override]
         values = torch.as_tensor(super().compute()).view(-1)
         positive = (dim_zero_cat(self.target).view(-1, len(values)) == 1).any(0)
         return values[positive].mean()

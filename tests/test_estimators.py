@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("sklearn")
+pytest.importorskip("rdkit")
+
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from eigenformer import EigenformerClassifier, EigenformerRegressor
+from tests.training.samples import molecules
+
+_SMILES = [smiles for smiles, _ in molecules()]
+_VALUES = np.array([value for _, value in molecules()])
+_SMALL = {"layers": 1, "hidden_dim": 16, "phi_width": 4, "attention_dropout": 0.0}
+
+
+def _small(cls, **changes):
+    options = {"epochs": 30, "batch_size": 8, "learning_rate": 0.01, "settings": _SMALL}
+    return cls(**{**options, "threads": 1, **changes})
+
+
+def test_regressor_learns_and_scores():
+    model = _small(EigenformerRegressor).fit(_SMILES, _VALUES)
+    assert model.predict(_SMILES[:3]).shape == (3,)
+    assert model.score(_SMILES, _VALUES) > 0.8
+    again = clone(model).fit(_SMILES, _VALUES)
+    assert np.array_equal(again.predict(_SMILES), model.predict(_SMILES))
+
+
+def test_several_targets_with_missing_ones():
+    targets = np.stack([_VALUES, -_VALUES], 1)
+    targets[::3, 1] = np.nan
+    model = _small(EigenformerRegressor, epochs=2).fit(_SMILES, targets)
+    assert model.predict(_SMILES[:4]).shape == (4, 2)
+
+
+def test_classifier_knows_its_classes():
+    classes = ["acid" if s.endswith("O)O") else "other" for s in _SMILES]
+    model = _small(EigenformerClassifier, epochs=15).fit(_SMILES, classes)
+    assert list(model.classes_) == ["acid", "other"]
+    probabilities = model.predict_proba(_SMILES)
+    assert probabilities.sum(1) == pytest.approx(1)
+    assert model.score(_SMILES, classes) > 0.9
+
+
+def test_takes_graphs_and_leaves_them_alone():
+    from tests.graphs import random_graph
+
+    graphs = [random_graph(6 + i % 3) for i in range(12)]
+    before = [list(graph.keys()) for graph in graphs]
+    model = _small(EigenformerRegressor, epochs=1).fit(graphs, np.arange(12.0))
+    assert model.predict(graphs).shape == (12,)
+    assert [list(graph.keys()) for graph in graphs] == before
+
+
+def test_pipelines_and_cross_validation():
+    strip = FunctionTransformer(lambda texts: [text.strip() for text in texts])
+    model = make_pipeline(strip, _small(EigenformerRegressor, epochs=1))
+    model.set_params(eigenformerregressor__epochs=2)
+    assert model.get_params()["eigenformerregressor__epochs"] == 2
+    assert len(cross_val_score(model, _SMILES, _VALUES, cv=2)) == 2
+
+
+def test_random_numbers_of_the_caller_are_left_alone():
+    state = torch.get_rng_state()
+    _small(EigenformerRegressor, epochs=1).fit(_SMILES[:10], _VALUES[:10])
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_errors():
+    with pytest.raises(NotFittedError):
+        EigenformerRegressor().predict(["CC"])
+    with pytest.raises(ValueError, match="molecule 1"):
+        EigenformerRegressor().fit(["CC", "C1CC"], [0.0, 1.0])
+    with pytest.raises(ValueError, match="one class only"):
+        EigenformerClassifier().fit(["CC", "CO"], [1, 1])
+    with pytest.raises(ValueError, match="2 graphs, but 1 targets"):
+        EigenformerRegressor().fit(["CC", "CO"], [1.0])
