@@ -249,6 +249,21 @@ def test_errors_name_the_graph_and_the_attribute():
         model(batch)
 
 
+@pytest.mark.parametrize("feature_attention", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision(dtype, feature_attention):
+    batch = random_batch([5, 9])
+    model = Eigenformer(small_config(feature_attention=feature_attention))
+    expected = model(batch)
+    with torch.autocast("cpu", dtype):
+        mixed = model(batch)
+    mixed.float().sum().backward()
+    assert mixed.dtype == dtype
+    assert (mixed - expected).abs().max() < 0.05 * expected.abs().max()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    assert model.to(dtype)(batch).dtype == dtype
+
+
 def test_from_preset_takes_changes_and_checks_them():
     assert len(Eigenformer.from_preset("zinc", layers=2).layers) == 2
     with pytest.raises(ValueError, match="layer: unknown; the nearest is 'layers'"):

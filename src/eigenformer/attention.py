@@ -138,7 +138,10 @@ class SpectrumAwareAttention(nn.Module):
             edge_values=edge_values,
         )
         dropout = self.dropout if self.training else 0.0
-        attended, attention = graphs.attend(terms, dropout, return_attention=return_attention)
+        # Logits stay in full precision under autocast: φ₁ and ψ are steep where they matter.
+        with torch.autocast(x.device.type, enabled=False):
+            terms = terms.to(graphs.graphs.eigenvectors.dtype)
+            attended, attention = graphs.attend(terms, dropout, return_attention=return_attention)
         out = self.out(attended.flatten(1))
         return out if attention is None else (out, attention)
 

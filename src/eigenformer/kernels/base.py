@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from eigenformer.ragged import RaggedGraphs
@@ -52,6 +53,21 @@ class AttentionTerms:
             return queries @ keys.mT * scale
         product = queries.double() @ keys.double().mT * scale
         return self.psi(product.to(queries.dtype))
+
+    def to(self, dtype: torch.dtype) -> AttentionTerms:
+        """The same with all tensors in one type."""
+        queries, keys, edge_logits, edge_values = (
+            None if tensor is None else tensor.to(dtype)
+            for tensor in (self.queries, self.keys, self.edge_logits, self.edge_values)
+        )
+        return replace(
+            self,
+            values=self.values.to(dtype),
+            queries=queries,
+            keys=keys,
+            edge_logits=edge_logits,
+            edge_values=edge_values,
+        )
 
     @property
     def heads(self) -> int:
