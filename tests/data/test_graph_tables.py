@@ -75,7 +75,7 @@ def test_without_features(write):
         ({"nodes": NODES + "a,u,1,1,1\n"}, r"line 7: node 'u' of graph 'a' is there twice"),
         (
             {"nodes": NODES.replace("2.5", "nan")},
-            r"nodes\.csv, line 4: size: 'nan' is not a number",
+            r"csv, line 4: size: 'nan' is not a number",
         ),
         ({"nodes": NODES.replace("2.5", "")}, r"nodes\.csv, line 4: size: '' is not a number"),
         ({"nodes": NODES.replace("2.5", "big")}, r"line 4: size: 'big' is not a number"),

@@ -31,7 +31,15 @@ ANYTHING = [
         "[O-]S(=O)(=O)[O-]",
         "S(F)(F)(F)(F)",
     ),
-    *("FS(F)(F)(F)(F)F", "[B-2]C", "C=[N+]=[N-]", "O=[Os](=O)(=O)=O", "C1CC2CCC1CC2", "[Xe]"),
+    *(
+        "FS(F)(F)(F)(F)F",
+        "S(F)(F)(F)F",
+        "[B-2]C",
+        "C=[N+]=[N-]",
+        "O=[Os](=O)(=O)=O",
+        "C1CC2CCC1CC2",
+        "[Xe]",
+    ),
     "C[Pt@SP1](F)(Cl)[H]",
 ]
 

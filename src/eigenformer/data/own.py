@@ -116,12 +116,13 @@ def read_data_folder(path: Path) -> GraphArchive:
     import torch
     from torch_geometric.data import Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
 
     graphs: list[Data] = []
     names: list[str] = []
     for file in sorted(path.glob("*.pt")):
         try:
-            with torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr]):
+            with torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage]):
                 loaded = torch.load(file, map_location="cpu", weights_only=True)
         except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
             refused = "asks for more than tensors" if "GLOBAL" in str(error) else "damaged"

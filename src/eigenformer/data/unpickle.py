@@ -92,7 +92,7 @@ def _scalar(dtype: np.dtype, data: bytes) -> Any:
     return np.frombuffer(data, dtype=dtype)[0]
 
 
-def _from_buffer(buffer: Any, dtype: Any, shape: Any, order: str) -> np.ndarray:
+def _from_buffer(buffer: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray:
     return np.frombuffer(buffer, dtype=dtype).reshape(shape, order=order)
 
 
