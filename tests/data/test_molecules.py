@@ -22,25 +22,9 @@ pytest.importorskip("rdkit")
 ANYTHING = [
     *("C", "[Na+].[Cl-]", "[2H]C([2H])[2H]", "[13CH4]", "*", "[U]", "[H][H]", "[HH]", "[Fe+7]"),
     *("c1ccccc1", "c1cc[nH]c1", "[O-][n+]1ccccc1", "C[C@H](N)O", "C[C@@H](N)O", "F/C=C/F", "C$C"),
-    *(
-        "F/C=C\\F",
-        "N->[Cu]",
-        "c1ccccc1~[Fe]",
-        "CC#N",
-        "[CH3]",
-        "[O-]S(=O)(=O)[O-]",
-        "S(F)(F)(F)(F)",
-    ),
-    *(
-        "FS(F)(F)(F)(F)F",
-        "S(F)(F)(F)F",
-        "[B-2]C",
-        "C=[N+]=[N-]",
-        "O=[Os](=O)(=O)=O",
-        "C1CC2CCC1CC2",
-        "[Xe]",
-    ),
-    "C[Pt@SP1](F)(Cl)[H]",
+    *("F/C=C\\F", "N->[Cu]", "c1ccccc1~[Fe]", "CC#N", "[CH3]", "[O-]S(=O)(=O)[O-]", "[Xe]"),
+    *("FS(F)(F)(F)(F)F", "S(F)(F)(F)F", "[B-2]C", "C=[N+]=[N-]", "O=[Os](=O)(=O)=O"),
+    *("C1CC2CCC1CC2", "C[Pt@SP1](F)(Cl)[H]"),
 ]
 
 

@@ -56,9 +56,8 @@ def test_ties_go_to_the_lowest_index():
 
 
 def test_a_picture_of_one_colour_is_one_node():
-    pixels = Superpixels(
-        np.array([1, 3]), np.zeros((4, 1)), np.random.default_rng(0).random((4, 2))
-    )
+    position = np.random.default_rng(0).random((4, 2))
+    pixels = Superpixels(np.array([1, 3]), np.zeros((4, 1)), position)
     edge_index, weights, offsets = neighbour_graphs(pixels, Reporter())
     assert offsets.tolist() == [0, 0, 6]
     assert edge_index.tolist() == [[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]]
