@@ -11,6 +11,7 @@ from eigenformer import __version__
 
 # command: what it does; its module has `add_arguments(parser)` and `run(arguments)`.
 _COMMANDS = {
+    "data": "prepare the benchmarks and your own graphs, and see what is there",
     "presets": "list the paper's models: sizes, parameters, the paper's count",
 }
 
