@@ -10,14 +10,10 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from eigenformer.kernels import AttentionKernel, AttentionTerms, Backend, prepare
+from eigenformer.kernels.base import signed_sqrt
 from eigenformer.options import Psi
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import ScalarMLP
-
-
-def signed_sqrt(x: Tensor, eps: float = 1e-6) -> Tensor:
-    r""":math:`\psi(x) = x / \sqrt{|x| + \epsilon}`: signed square root, finite slope at 0."""
-    return x * torch.rsqrt(x.abs() + eps)
 
 
 class SpectrumAwareAttention(nn.Module):

@@ -6,11 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from eigenformer.ragged import RaggedGraphs
 
 ScalarFunction = Callable[[Tensor], Tensor]
+
+
+def signed_sqrt(x: Tensor, eps: float = 1e-6) -> Tensor:
+    r""":math:`\psi(x) = x / \sqrt{|x| + \epsilon}`: signed square root, finite slope at 0."""
+    return x * torch.rsqrt(x.abs() + eps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,118 @@
+"""Attention by the native library, behind the interface of all kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from eigenformer.kernels.base import AttentionKernel, AttentionTerms, signed_sqrt
+from eigenformer.kernels.grouped import GroupedAttention
+from eigenformer.kernels.native import ops
+from eigenformer.kernels.native.library import library
+from eigenformer.ragged import RaggedGraphs
+from eigenformer.scalar_mlp import ScalarMLP
+
+# |score| ≤ max |φ₂| holds in exact arithmetic; rounding may exceed it a little.
+_ROUNDING_MARGIN = 1 + 1e-3
+
+
+class NativeAttention(AttentionKernel):
+    """Attention by compiled code on the CPU, in float32, memory O(Σn·d) whatever the graphs.
+
+    What it does not do (other types and devices, given dropout factors, returning the attention)
+    it leaves to :class:`GroupedAttention`.
+    """
+
+    @torch.compiler.disable
+    def __init__(self, graphs: RaggedGraphs) -> None:
+        super().__init__(graphs)
+        native = library()  # an error here rather than in the middle of a step
+        self.first_node, self.first_frequency = _first(graphs.sizes), _first(graphs.frequencies)
+        # Edges sorted by target, then by source, which is counted from its graph's first node.
+        source, target = graphs.edge_index
+        self.edge_order = (target * graphs.num_nodes + source).argsort()
+        local = source - self.first_node[graphs.node_graph[source]]
+        self.edge_source = local[self.edge_order]
+        self.first_edge = _first(target.bincount(minlength=graphs.num_nodes))
+        self.longest = native.longest_row(
+            self.first_node, self.first_frequency, graphs.eigenvectors
+        )
+
+    @cached_property
+    def grouped(self) -> GroupedAttention:
+        """The same batch, for what the library does not do."""
+        return GroupedAttention(self.graphs)
+
+    def attend(
+        self,
+        terms: AttentionTerms,
+        dropout: float = 0.0,
+        keep: Tensor | None = None,
+        return_attention: bool = False,
+    ) -> tuple[Tensor, list[Tensor] | None]:
+        if keep is not None or return_attention or not _fits(terms):
+            return self.grouped.attend(terms, dropout, keep, return_attention)
+        # The seed comes from PyTorch's generator: torch.manual_seed makes dropout repeatable.
+        seed = torch.randint(2**62, ()) if dropout else torch.zeros((), dtype=torch.long)
+        return self.attend_seeded(terms, dropout, seed), None
+
+    def attend_seeded(self, terms: AttentionTerms, dropout: float, seed: Tensor) -> Tensor:
+        """One layer's attention, with dropout drawn from ``seed``, see :meth:`keep`."""
+        importance = terms.phi2(self.graphs.eigenvalues.expand(terms.heads, -1))
+        if self.graphs.frequency_weights is not None:
+            importance = importance * self.graphs.frequency_weights
+        # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
+        bound = importance.detach().abs().amax(1) * (self.longest * _ROUNDING_MARGIN)
+        assert isinstance(terms.phi1, ScalarMLP)
+        phi1 = terms.phi1.linear_pieces(-bound, bound)
+        psi = ops.IDENTITY if terms.psi is None else ops.SIGNED_SQRT
+        inputs = ops.Inputs(
+            first_node=self.first_node,
+            first_frequency=self.first_frequency,
+            first_edge=self.first_edge,
+            edge_source=self.edge_source,
+            edge_kind=self.edge_order,
+            eigenvectors=self.graphs.eigenvectors,
+            importance=importance.T.contiguous(),
+            knots=phi1.knots.contiguous(),
+            slopes=phi1.slopes.contiguous(),
+            intercepts=phi1.intercepts.contiguous(),
+            values=terms.values.contiguous(),
+            queries=_contiguous(terms.queries),
+            keys=_contiguous(terms.keys),
+            edge_logits=_contiguous(terms.edge_logits),
+            edge_values=_contiguous(terms.edge_values),
+            seed=seed,
+            dropout=dropout,
+            psi=ops.NO_FEATURES if terms.queries is None else psi,
+            shared_kinds=False,
+        )
+        return ops.attention(*inputs)[0]
+
+    def keep(self, heads: int, dropout: float, seed: Tensor) -> Tensor:
+        """The factors that dropout applies for ``seed``, ``[heads, Σn²]``: for other kernels."""
+        return library().dropout(torch.tensor(self.graphs.sizes), heads, dropout, int(seed))
+
+
+def _fits(terms: AttentionTerms) -> bool:
+    values = terms.values
+    return (
+        values.dtype == torch.float32
+        and values.device.type == "cpu"
+        and terms.psi in (None, signed_sqrt)
+        and isinstance(terms.phi1, ScalarMLP)
+    )
+
+
+def _first(counts: Sequence[int] | Tensor) -> Tensor:
+    """Where each starts, and where the last one ends."""
+    first = torch.zeros(len(counts) + 1, dtype=torch.long)
+    torch.cumsum(torch.as_tensor(counts), 0, out=first[1:])
+    return first
+
+
+def _contiguous(x: Tensor | None) -> Tensor | None:
+    return None if x is None else x.contiguous()
