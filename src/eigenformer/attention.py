@@ -93,6 +93,7 @@ class SpectrumAwareAttention(nn.Module):
         edge_attr: Tensor | None = None,
         no_edge: Tensor | None = None,
         return_attention: bool = False,
+        edge_kind: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         r"""Attends over each graph.
 
@@ -103,6 +104,8 @@ class SpectrumAwareAttention(nn.Module):
             edge_attr: Encoded edge features ``[M, d]``, one row per column of ``edge_index``.
             no_edge: :math:`e_{ij}` of a pair that is no edge, ``[d]`` (default: zeros).
             return_attention: Also return the attention of each graph, ``[heads, n, n]``.
+            edge_kind: ``[M]``, where many edges are alike: the row of ``edge_attr`` that each edge
+                has, for a graph without parallel edges (default: its own).
         """
         if isinstance(graphs, Data):
             graphs = prepare(RaggedGraphs.from_data(graphs, x.dtype), self.backend)
@@ -114,7 +117,7 @@ class SpectrumAwareAttention(nn.Module):
         values = self.value(x)
         edge_values = edge_logits = None
         if edge_attr is not None:
-            edges = graphs.graphs.sum_parallel(edge_attr)
+            edges = edge_attr if edge_kind is not None else graphs.graphs.sum_parallel(edge_attr)
             none = (x.new_zeros(self.channels) if no_edge is None else no_edge)[None]
             # Σ_j α_ij W_E e_ij = Σ_j α_ij W_E e_none + Σ_edges α_ij W_E (e_ij − e_none): the first
             # sum joins the values, the second runs over edges only; no N × N × d tensor.
@@ -132,6 +135,7 @@ class SpectrumAwareAttention(nn.Module):
             psi=signed_sqrt if self.psi == "signed_sqrt" else None,
             edge_logits=edge_logits,
             edge_values=edge_values,
+            edge_kind=edge_kind,
         )
         dropout = self.dropout if self.training else 0.0
         attended, attention = graphs.attend(terms, dropout, return_attention=return_attention)

@@ -96,6 +96,7 @@ class EigenformerLayer(nn.Module):
         no_edge: Tensor | None = None,
         degree_scaler: DegreeScaler | None = None,
         return_attention: bool = False,
+        edge_kind: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Updates the nodes.
 
@@ -105,7 +106,7 @@ class EigenformerLayer(nn.Module):
         if isinstance(graphs, Data):
             structure = RaggedGraphs.from_data(graphs, x.dtype)
             graphs = prepare(structure, self.attention.backend)
-        attended = self.attention(x, graphs, edge_attr, no_edge, return_attention)
+        attended = self.attention(x, graphs, edge_attr, no_edge, return_attention, edge_kind)
         attended, attention = attended if return_attention else (attended, None)
         scaler = degree_scaler if degree_scaler is not None else self.degree_scaler
         if scaler is not None:

@@ -139,14 +139,20 @@ class Eigenformer(nn.Module):
         self, x: Tensor, edge_attr: Tensor | None, graphs: AttentionKernel, return_attention: bool
     ) -> tuple[Embedding, list[list[Tensor]]]:
         x = self.node_encoder(x)
-        no_edge = None
-        if self.edge_encoder is not None:
+        no_edge = edge_kind = None
+        if self.edge_encoder is not None and edge_attr is not None:
+            # Parallel edges are summed, so that there are more kinds than the encoder knows.
+            if graphs.graphs.edge_slot is None:
+                edge_attr, edge_kind = self.edge_encoder.kinds(edge_attr) or (edge_attr, None)
             edge_attr, no_edge = self.edge_encoder(edge_attr), self.edge_encoder.no_edge()
         if self.input_norm is not None:
             x = self.input_norm(x)
         attentions: list[list[Tensor]] = []
+        graphs.tabulate([(layer.attention.phi1, layer.attention.phi2) for layer in self.layers])
         for layer in self.layers:
-            x = layer(x, graphs, edge_attr, no_edge, self.degree_scaler, return_attention)
+            x = layer(
+                x, graphs, edge_attr, no_edge, self.degree_scaler, return_attention, edge_kind
+            )
             if return_attention:
                 x, attention = x
                 attentions.append(attention)

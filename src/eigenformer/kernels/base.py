@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -35,6 +35,8 @@ class AttentionTerms:
         psi: :math:`\psi`, applied to the scaled product of queries and keys.
         edge_logits: :math:`b_{ij}`, ``[M, heads]`` for the distinct edges of the batch.
         edge_values: :math:`w_{ij}`, ``[M, heads, C]`` likewise.
+        edge_kind: ``[M]``, where many edges are alike: the row of ``edge_logits`` and
+            ``edge_values`` that each edge takes (default: its own).
     """
 
     phi1: ScalarFunction
@@ -45,6 +47,18 @@ class AttentionTerms:
     psi: ScalarFunction | None = None
     edge_logits: Tensor | None = None
     edge_values: Tensor | None = None
+    edge_kind: Tensor | None = None
+
+    def by_edge(self) -> AttentionTerms:
+        """The same with a row for every edge, whatever its kind."""
+        kind = self.edge_kind
+        if kind is None:
+            return self
+        logits, values = (
+            None if rows is None else rows.index_select(0, kind)
+            for rows in (self.edge_logits, self.edge_values)
+        )
+        return replace(self, edge_logits=logits, edge_values=values, edge_kind=None)
 
     @property
     def heads(self) -> int:
@@ -68,6 +82,12 @@ class AttentionKernel(ABC):
 
     def __init__(self, graphs: RaggedGraphs) -> None:
         self.graphs = graphs
+
+    def tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:
+        """Announces the (φ₁, φ₂) of the layers to come, which a kernel may evaluate together.
+
+        For the next call of :meth:`attend` with each; the weights must not change in between.
+        """
 
     @abstractmethod
     def attend(

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from eigenformer.kernels.base import AttentionKernel, AttentionTerms, signed_sqrt
+from eigenformer.kernels.base import AttentionKernel, AttentionTerms, ScalarFunction, signed_sqrt
 from eigenformer.kernels.grouped import GroupedAttention
 from eigenformer.kernels.native import ops
 from eigenformer.kernels.native.library import library
 from eigenformer.ragged import RaggedGraphs
-from eigenformer.scalar_mlp import ScalarMLP
+from eigenformer.scalar_mlp import LinearPieces, ScalarMLP, linear_pieces
 
 # |score| ≤ max |φ₂| holds in exact arithmetic; rounding may exceed it a little.
 _ROUNDING_MARGIN = 1 + 1e-3
+# Sums over all edges of a kind are kept per thread: up to so many kinds.
+_FEW_KINDS = 256
 
 
 class NativeAttention(AttentionKernel):
@@ -40,6 +43,7 @@ class NativeAttention(AttentionKernel):
         self.longest = native.longest_row(
             self.first_node, self.first_frequency, graphs.eigenvectors
         )
+        self._tables: dict[ScalarFunction, tuple[Tensor, LinearPieces]] = {}
 
     @cached_property
     def grouped(self) -> GroupedAttention:
@@ -61,25 +65,24 @@ class NativeAttention(AttentionKernel):
 
     def attend_seeded(self, terms: AttentionTerms, dropout: float, seed: Tensor) -> Tensor:
         """One layer's attention, with dropout drawn from ``seed``, see :meth:`keep`."""
-        importance = terms.phi2(self.graphs.eigenvalues.expand(terms.heads, -1))
-        if self.graphs.frequency_weights is not None:
-            importance = importance * self.graphs.frequency_weights
-        # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
-        bound = importance.detach().abs().amax(1) * (self.longest * _ROUNDING_MARGIN)
-        assert isinstance(terms.phi1, ScalarMLP)
-        phi1 = terms.phi1.linear_pieces(-bound, bound)
+        if terms.phi1 not in self._tables:
+            self._tabulate([(terms.phi1, terms.phi2)])
+        importance, phi1 = self._tables.pop(terms.phi1)
+        shared = terms.edge_kind is not None and self._few_kinds(terms)
+        terms = terms if shared else terms.by_edge()
+        kind = self.edge_order if terms.edge_kind is None else terms.edge_kind[self.edge_order]
         psi = ops.IDENTITY if terms.psi is None else ops.SIGNED_SQRT
         inputs = ops.Inputs(
             first_node=self.first_node,
             first_frequency=self.first_frequency,
             first_edge=self.first_edge,
             edge_source=self.edge_source,
-            edge_kind=self.edge_order,
+            edge_kind=kind,
             eigenvectors=self.graphs.eigenvectors,
-            importance=importance.T.contiguous(),
-            knots=phi1.knots.contiguous(),
-            slopes=phi1.slopes.contiguous(),
-            intercepts=phi1.intercepts.contiguous(),
+            importance=importance,
+            knots=phi1.knots,
+            slopes=phi1.slopes,
+            intercepts=phi1.intercepts,
             values=terms.values.contiguous(),
             queries=_contiguous(terms.queries),
             keys=_contiguous(terms.keys),
@@ -88,9 +91,37 @@ class NativeAttention(AttentionKernel):
             seed=seed,
             dropout=dropout,
             psi=ops.NO_FEATURES if terms.queries is None else psi,
-            shared_kinds=False,
+            shared_kinds=shared,
         )
         return ops.attention(*inputs)[0]
+
+    def tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:
+        functions = [phi for pair in phis for phi in pair]
+        if len({_shape(phi) for phi in functions}) == 1 and _shape(functions[0]) is not None:
+            self._tabulate(phis)
+
+    def _tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:
+        """φ₂ at the eigenvalues, and φ₁'s linear pieces, of networks of one shape."""
+        phi1, phi2 = ([pair[i] for pair in phis] for i in (0, 1))
+        heads = phi1[0].heads
+        values = self.graphs.eigenvalues
+        knots, slopes, intercepts = _pieces(phi2, *values.aminmax())
+        importance = ops.pieces(values, knots, slopes, intercepts, heads)
+        if self.graphs.frequency_weights is not None:
+            importance = importance * self.graphs.frequency_weights[:, None]
+        # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
+        bound = importance.detach().abs().amax(1).flatten() * (self.longest * _ROUNDING_MARGIN)
+        pieces = _pieces(phi1, -bound, bound)
+        for layer, function in enumerate(phi1):
+            own = slice(layer * heads, (layer + 1) * heads)
+            self._tables[function] = (
+                importance[layer],
+                LinearPieces(*(part[own] for part in pieces)),
+            )
+
+    def _few_kinds(self, terms: AttentionTerms) -> bool:
+        rows = next(x for x in (terms.edge_values, terms.edge_logits) if x is not None)
+        return len(rows) <= _FEW_KINDS
 
     def keep(self, heads: int, dropout: float, seed: Tensor) -> Tensor:
         """The factors that dropout applies for ``seed``, ``[heads, Σn²]``: for other kernels."""
@@ -104,7 +135,20 @@ def _fits(terms: AttentionTerms) -> bool:
         and values.device.type == "cpu"
         and terms.psi in (None, signed_sqrt)
         and isinstance(terms.phi1, ScalarMLP)
+        and isinstance(terms.phi2, ScalarMLP)
     )
+
+
+def _shape(phi: ScalarFunction) -> tuple[int, ...] | None:
+    return (phi.heads, phi.width, phi.depth) if isinstance(phi, ScalarMLP) else None
+
+
+def _pieces(functions: Sequence[Any], low: Tensor, high: Tensor) -> LinearPieces:
+    """The linear pieces of several networks, all heads side by side, as contiguous tensors."""
+    layers = range(len(functions[0].weights))
+    weights = [torch.cat([f.weights[layer] for f in functions]) for layer in layers]
+    biases = [torch.cat([f.biases[layer] for f in functions]) for layer in layers]
+    return LinearPieces(*(p.contiguous() for p in linear_pieces(weights, biases, low, high)))
 
 
 def _first(counts: Sequence[int] | Tensor) -> Tensor:

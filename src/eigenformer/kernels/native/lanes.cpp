@@ -33,6 +33,7 @@ typedef float vf __attribute__((vector_size(4 * kLanes)));
 typedef int32_t vi __attribute__((vector_size(4 * kLanes)));
 typedef uint32_t vu __attribute__((vector_size(4 * kLanes)));
 
+const vi kLane = {0, 1, 2, 3, 4, 5, 6, 7};
 constexpr int kRows = 2, kColumns = 6;  // of a register block
 constexpr int kWidth = kBlock + kColumns;
 constexpr float kPsiEpsilon = 1e-6f;
@@ -347,16 +348,48 @@ INLINE vi find_segment(const Table& t, vf s, vi lane) {
 // x_ij = φ₁(s_ij) of the tile, both halves where it lies on the diagonal.
 template <bool kKeep>
 void apply_phi1(const Scratch& s, const Table& table, Span rows, Span columns, bool diagonal) {
-    const vi lane = {0, 1, 2, 3, 4, 5, 6, 7};
     for (int64_t i = 0; i < rows.count; ++i)
         for (int64_t j = diagonal ? i : 0; j < columns.count; ++j) {
             vf score = s.scores[i * kWidth + j];
-            vi m = find_segment(table, score, lane);
+            vi m = find_segment(table, score, kLane);
             vf x = gather(table.slopes, m) * score + gather(table.intercepts, m);
             s.logits[i * kWidth + j] = x;
             if (diagonal) s.logits[j * kWidth + i] = x;
             if (kKeep) s.segment[i * kWidth + j] = m;
         }
+}
+
+// Where function `first` + h puts its values: [layer, count, heads].
+struct PiecesOut {
+    float* at[kLanes];
+    int64_t lanes;
+    PiecesOut(const Pieces& p, int64_t first) {
+        lanes = p.functions - first < kLanes ? p.functions - first : kLanes;
+        for (int64_t h = 0; h < lanes; ++h)
+            at[h] = p.y + (first + h) / p.heads * p.count * p.heads + (first + h) % p.heads;
+    }
+};
+
+void pieces(const Pieces& p, const Table& table, int64_t first) {
+    const PiecesOut out(p, first);
+    for (int64_t i = 0; i < p.count; ++i) {
+        const vf x = splat(p.x[i]);
+        const vi m = find_segment(table, x, kLane);
+        const vf y = gather(table.slopes, m) * x + gather(table.intercepts, m);
+        for (int64_t h = 0; h < out.lanes; ++h) out.at[h][i * p.heads] = y[h];
+    }
+}
+
+void pieces_backward(const Pieces& p, const Table& table, int64_t first, const Sums& sums) {
+    const PiecesOut out(p, first);
+    for (int64_t i = 0; i < p.count; ++i) {
+        const vi m = find_segment(table, splat(p.x[i]), kLane);
+        for (int64_t h = 0; h < out.lanes; ++h) {
+            const float d = out.at[h][i * p.heads];
+            sums.slopes[m[h]] += d * p.x[i];
+            sums.intercepts[m[h]] += d;
+        }
+    }
 }
 
 // Which weights of row i survive dropout.
@@ -732,7 +765,7 @@ size_t scratch_bytes(const Problem& p, int64_t nodes, int64_t frequencies, bool 
 
 extern const Kernel kernel;
 const Kernel kernel = {EIGENFORMER_STRING(EIGENFORMER_TARGET), scratch_bytes, state_bytes, forward,
-                       backward, merge_forward, merge_backward};
+                       backward, merge_forward, merge_backward, pieces, pieces_backward};
 
 }  // namespace EIGENFORMER_TARGET
 

@@ -220,11 +220,12 @@ int64_t frequencies_of(const Problem& p, int64_t g) {
     return p.first_frequency[g + 1] - p.first_frequency[g];
 }
 
-// φ₁ of one group. `start` says for each of kCells equal intervals, between the first knot and the
+// Some functions as a table. `start` says for each of kCells equal intervals, between the first knot and the
 // last, how many knots lie in the intervals before it: the search starts there. The interval of a
 // number is a monotone function of it, so the start is never too far, whatever the rounding.
-Table build_table(const Problem& p, int64_t head, float* memory) {
-    const int64_t lanes = std::min<int64_t>(kLanes, p.heads - head), segments = p.segments;
+template <class Functions>
+Table build_table(const Functions& p, int64_t count, int64_t head, float* memory) {
+    const int64_t lanes = std::min<int64_t>(kLanes, count - head), segments = p.segments;
     Table t;
     t.segments = segments;
     t.low = memory;
@@ -236,6 +237,7 @@ Table build_table(const Problem& p, int64_t head, float* memory) {
     for (int64_t h = 0; h < kLanes; ++h) {
         for (int64_t m = 0; m < segments; ++m) t.knots[m * kLanes + h] = INFINITY;
         for (int64_t c = 0; c < kCells; ++c) t.start[c * kLanes + h] = static_cast<int32_t>(h);
+        t.low[h] = t.scale[h] = 0.0f;
         if (h >= lanes) continue;
         for (int64_t m = 0; m < segments; ++m) {
             t.slopes[m * kLanes + h] = p.slopes[(head + h) * segments + m];
@@ -262,7 +264,7 @@ Table build_table(const Problem& p, int64_t head, float* memory) {
     }
     return t;
 }
-size_t table_floats(const Problem& p) { return kLanes * (2 + kCells + 3 * p.segments); }
+size_t table_floats(int64_t segments) { return kLanes * (2 + kCells + 3 * segments); }
 
 // One call: its tables, its jobs, and how they are shared out.
 struct Plan {
@@ -279,9 +281,9 @@ struct Plan {
     Plan(const Problem& problem, bool is_backward) : p(problem), backward(is_backward) {
         check(p);
         const int64_t groups = group_count(p);
-        float* memory = table_memory.zeros(groups * table_floats(p));
+        float* memory = table_memory.zeros(groups * table_floats(p.segments));
         for (int64_t group = 0; group < groups; ++group)
-            tables.push_back(build_table(p, group * kLanes, memory + group * table_floats(p)));
+            tables.push_back(build_table(p, p.heads, group * kLanes, memory + group * table_floats(p.segments)));
         if (p.edge_values && p.shared_kinds) transpose_edges();
         make_jobs();
     }
@@ -412,6 +414,34 @@ void run_backward(const Problem& p, const Gradients& d) {
     }
 }
 
+void run_pieces(const Pieces& p, bool backward) {
+    require(p.functions > 0 && p.heads > 0 && p.functions % p.heads == 0 && p.segments > 0 &&
+                p.segments < (int64_t{1} << 26) && p.count >= 0,
+            "the pieces' shapes do not fit");
+    require((p.segments == 1 || p.knots) && p.slopes && p.intercepts && (!p.count || (p.x && p.y)),
+            "a required array is missing");
+    require(!backward || (p.d_slopes && p.d_intercepts), "a gradient is null");
+    const Kernel& kernel = active_kernel();
+    Memory memory;
+    const int64_t table = table_floats(p.segments), size = p.segments * kLanes;
+    float* at = memory.zeros(table + 2 * size);
+    for (int64_t first = 0; first < p.functions; first += kLanes) {
+        const Table t = build_table(p, p.functions, first, at);
+        if (!backward) {
+            kernel.pieces(p, t, first);
+            continue;
+        }
+        const Sums sums{at + table, at + table + size, nullptr, nullptr};
+        std::memset(sums.slopes, 0, 2 * size * sizeof(float));
+        kernel.pieces_backward(p, t, first, sums);
+        for (int64_t h = 0; h < std::min<int64_t>(kLanes, p.functions - first); ++h)
+            for (int64_t m = 0; m < p.segments; ++m) {
+                p.d_slopes[(first + h) * p.segments + m] = sums.slopes[m * kLanes + h];
+                p.d_intercepts[(first + h) * p.segments + m] = sums.intercepts[m * kLanes + h];
+            }
+    }
+}
+
 template <class Work>
 int guarded(char* message, int64_t length, const Work& work) {
     const char* text = "";
@@ -436,8 +466,8 @@ extern "C" {
 
 using namespace eigenformer;
 
-// The size of both structures, to be compared with what the caller believes.
-int64_t eigenformer_layout() { return sizeof(Problem) * 1000 + sizeof(Gradients); }
+// The size of the structures, to be compared with what the caller believes.
+int64_t eigenformer_layout() { return (sizeof(Problem) * 1000 + sizeof(Gradients)) * 1000 + sizeof(Pieces); }
 
 const char* eigenformer_instructions() { return active_kernel().name; }
 
@@ -458,6 +488,10 @@ int eigenformer_forward(const Problem* problem, char* message, int64_t length) {
 int eigenformer_backward(const Problem* problem, const Gradients* gradients, char* message,
                          int64_t length) {
     return guarded(message, length, [&] { run_backward(*problem, *gradients); });
+}
+
+int eigenformer_pieces(const Pieces* pieces, int backward, char* message, int64_t length) {
+    return guarded(message, length, [&] { run_pieces(*pieces, backward != 0); });
 }
 
 // max_i ‖u[i]‖² over the rows of all U.

@@ -70,6 +70,16 @@ class Gradients(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_void_p) for name in _GRADIENTS)
 
 
+class Pieces(ctypes.Structure):
+    """``Pieces`` of problem.h, field by field."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("functions", "segments", "count", "heads")),
+        *((name, ctypes.c_void_p) for name in ("x", "knots", "slopes", "intercepts", "y")),
+        *((name, ctypes.c_void_p) for name in ("d_slopes", "d_intercepts")),
+    )
+
+
 class Library:
     """The functions of the compiled library; a failure is a ``ValueError``."""
 
@@ -78,7 +88,9 @@ class Library:
         self._library = ctypes.CDLL(str(path))
         self._library.eigenformer_instructions.restype = ctypes.c_char_p
         self._library.eigenformer_layout.restype = ctypes.c_int64
-        layout = ctypes.sizeof(Problem) * 1000 + ctypes.sizeof(Gradients)
+        layout = 0
+        for structure in (Problem, Gradients, Pieces):
+            layout = 1000 * layout + ctypes.sizeof(structure)
         if self._library.eigenformer_layout() != layout:
             raise OSError(f"{path.name} was built from another version of its source")
 
@@ -105,6 +117,12 @@ class Library:
         """Fills ``gradients`` but for ``d_out``, which is given."""
         arguments = ctypes.byref(problem), ctypes.byref(gradients)
         self._call(self._library.eigenformer_backward, *arguments)
+
+    def pieces(self, pieces: Pieces, backward: bool = False) -> None:
+        """Evaluates scalar functions, or fills the gradients of their pieces."""
+        self._call(
+            self._library.eigenformer_pieces, ctypes.byref(pieces), ctypes.c_int(backward)
+        )
 
     def dropout(self, sizes: Tensor, heads: int, dropout: float, seed: int) -> Tensor:
         """The factors that dropout applies, ``[heads, Σn²]``."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, get_type_hints
 import torch
 from torch import Tensor
 
-from eigenformer.kernels.native.library import Gradients, Problem, library
+from eigenformer.kernels.native.library import Gradients, Pieces, Problem, library
 
 NO_FEATURES, IDENTITY, SIGNED_SQRT = 0, 1, 2
 """ψ as the library knows it."""
@@ -121,6 +121,85 @@ def _backward(ctx: Any, d_out: Tensor, *_: Tensor | None) -> tuple[Tensor | None
 
 
 attention.register_autograd(_backward, setup_context=_setup_context)
+
+
+_PIECES = "Tensor x, Tensor knots, Tensor slopes, Tensor intercepts, int heads"
+
+
+@torch.library.custom_op(
+    "eigenformer::pieces", mutates_args=(), schema=f"({_PIECES}) -> Tensor"
+)
+def pieces(*arguments: Any) -> Tensor:
+    """Scalar functions by their linear pieces, all at the same numbers ``x``.
+
+    ``heads`` of them are one layer: the result is ``[layers, len(x), heads]``.
+    """
+    x, knots, slopes, intercepts, heads = arguments
+    y = _values(x, slopes, heads)
+    library().pieces(_pieces(x, knots, slopes, intercepts, heads, y))
+    return y
+
+
+@torch.library.custom_op(
+    "eigenformer::pieces_backward",
+    mutates_args=(),
+    schema=f"({_PIECES}, Tensor d_y) -> (Tensor, Tensor)",
+)
+def pieces_backward(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """The gradients of slopes and intercepts."""
+    slopes, intercepts = arguments[2:4]
+    gradients = torch.empty_like(slopes), torch.empty_like(intercepts)
+    library().pieces(_pieces(*arguments, *gradients), backward=True)
+    return gradients
+
+
+@pieces.register_fake
+def _(*arguments: Any) -> Tensor:
+    return _values(arguments[0], arguments[2], arguments[4])
+
+
+@pieces_backward.register_fake
+def _(*arguments: Any) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(arguments[2]), torch.empty_like(arguments[3])
+
+
+def _pieces_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[:4])
+    ctx.heads = inputs[4]
+
+
+def _pieces_gradients(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
+    gradients = pieces_backward(*ctx.saved_tensors, ctx.heads, d_y.contiguous())
+    return None, None, *gradients, None
+
+
+pieces.register_autograd(_pieces_gradients, setup_context=_pieces_setup)
+
+
+def _values(x: Tensor, slopes: Tensor, heads: int) -> Tensor:
+    return x.new_empty(len(slopes) // heads, len(x), heads)
+
+
+def _pieces(
+    x: Tensor, knots: Tensor, slopes: Tensor, intercepts: Tensor, heads: int, *y: Tensor
+) -> Pieces:
+    if slopes.dim() != 2 or x.dim() != 1 or heads < 1 or len(slopes) % heads:
+        raise ValueError("slopes, x: expected functions by segments, and a list of numbers")
+    functions, segments = slopes.shape
+    real = torch.float32
+    gradients = (_address(d, "gradient", real, (functions, segments)) for d in y[1:])
+    return Pieces(
+        functions,
+        segments,
+        len(x),
+        heads,
+        _address(x, "x", real, (len(x),)),
+        _address(knots, "knots", real, (functions, segments - 1)),
+        _address(slopes, "slopes", real, (functions, segments)),
+        _address(intercepts, "intercepts", real, (functions, segments)),
+        _address(y[0], "y", real, (functions // heads, len(x), heads)),
+        *gradients,
+    )
 
 
 def _problem(inputs: Inputs, outputs: tuple[Tensor, Tensor, Tensor]) -> Problem:

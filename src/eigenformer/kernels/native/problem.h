@@ -81,6 +81,19 @@ struct Sums {
     float *edge_logits, *edge_values;   // [kinds, lanes], [kinds, channels, lanes] if shared
 };
 
+// Scalar functions by their linear pieces, all at the same numbers: φ₂ at the eigenvalues.
+struct Pieces {
+    int64_t functions, segments, count;
+    int64_t heads;            // functions of a layer
+    const float* x;           // [count]
+    const float* knots;       // [functions, segments - 1]
+    const float* slopes;      // [functions, segments]
+    const float* intercepts;  // [functions, segments]
+    float* y;                 // [functions / heads, count, heads]
+    // Backward: y is given as d_y, these are written.
+    float *d_slopes, *d_intercepts;
+};
+
 // One per instruction set, from the same source.
 struct Kernel {
     const char* name;
@@ -92,6 +105,9 @@ struct Kernel {
     // All parts of one graph and group of heads, in order.
     void (*merge_forward)(const Problem&, const Job*);
     void (*merge_backward)(const Problem&, const Gradients&, const Job*);
+    // Functions `first` to `first` + kLanes - 1.
+    void (*pieces)(const Pieces&, const Table&, int64_t first);
+    void (*pieces_backward)(const Pieces&, const Table&, int64_t first, const Sums&);
 };
 
 // A graph is cut into blocks of nodes, as few as fit, of nearly equal size. The matrices of a tile,
