@@ -29,8 +29,9 @@ namespace eigenformer {
 namespace EIGENFORMER_TARGET {
 namespace {
 
-typedef float vf __attribute__((vector_size(4 * kLanes)));
-typedef int32_t vi __attribute__((vector_size(4 * kLanes)));
+// may_alias: the same memory is an array of floats elsewhere.
+typedef float vf __attribute__((vector_size(4 * kLanes), may_alias));
+typedef int32_t vi __attribute__((vector_size(4 * kLanes), may_alias));
 typedef uint32_t vu __attribute__((vector_size(4 * kLanes)));
 
 const vi kLane = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -59,21 +60,48 @@ INLINE void store(float* p, vf v, int64_t lanes) {
 }
 INLINE vf maximum(vf a, vf b) { return a > b ? a : b; }
 INLINE vf gather(const float* table, vi index) {
-#ifdef __AVX2__
-    return _mm256_i32gather_ps(table, (__m256i)index, 4);
-#else
     vf v;
     for (int h = 0; h < kLanes; ++h) v[h] = table[index[h]];
     return v;
+}
+// Both numbers of the pair at table[index], lane by lane.
+INLINE void gather_pairs(const void* table, vi index, vf& first, vf& second) {
+#ifdef __AVX2__
+    const __m64* t = (const __m64*)table;
+    const __m128 none = _mm_setzero_ps();
+    const __m128 a = _mm_loadh_pi(_mm_loadl_pi(none, t + index[0]), t + index[1]);
+    const __m128 b = _mm_loadh_pi(_mm_loadl_pi(none, t + index[2]), t + index[3]);
+    const __m128 c = _mm_loadh_pi(_mm_loadl_pi(none, t + index[4]), t + index[5]);
+    const __m128 d = _mm_loadh_pi(_mm_loadl_pi(none, t + index[6]), t + index[7]);
+    const __m256 ac = _mm256_set_m128(c, a), bd = _mm256_set_m128(d, b);
+    first = _mm256_shuffle_ps(ac, bd, 0x88);
+    second = _mm256_shuffle_ps(ac, bd, 0xdd);
+#else
+    const Piece* t = (const Piece*)table;
+    for (int h = 0; h < kLanes; ++h) {
+        first[h] = t[index[h]].slope;
+        second[h] = t[index[h]].intercept;
+    }
 #endif
 }
-INLINE vi gather(const int32_t* table, vi index) {
+// table[index] += (first, second), lane by lane; no two lanes share a position.
+INLINE void scatter_pairs(Piece* table, vi index, vf first, vf second) {
 #ifdef __AVX2__
-    return (vi)_mm256_i32gather_epi32(table, (__m256i)index, 4);
+    __m64* t = (__m64*)table;
+    const __m256 low = _mm256_unpacklo_ps(first, second), high = _mm256_unpackhi_ps(first, second);
+    const __m128 pairs[4] = {_mm256_castps256_ps128(low), _mm256_castps256_ps128(high),
+                             _mm256_extractf128_ps(low, 1), _mm256_extractf128_ps(high, 1)};
+    for (int q = 0; q < 4; ++q) {
+        __m64 *a = t + index[2 * q], *b = t + index[2 * q + 1];
+        const __m128 sum = _mm_loadh_pi(_mm_loadl_pi(_mm_setzero_ps(), a), b) + pairs[q];
+        _mm_storel_pi(a, sum);
+        _mm_storeh_pi(b, sum);
+    }
 #else
-    vi v;
-    for (int h = 0; h < kLanes; ++h) v[h] = table[index[h]];
-    return v;
+    for (int h = 0; h < kLanes; ++h) {
+        table[index[h]].slope += first[h];
+        table[index[h]].intercept += second[h];
+    }
 #endif
 }
 INLINE bool any(vi mask) {
@@ -198,9 +226,10 @@ struct Scratch {
     vf *product;                               // u_i φ₂(Λ) of kRows rows
     vf *scores, *logits, *row, *other, *edge;
     // Backward only.
-    vf *d_out, *weighted, *kept, *gradient, *mirrored, *d_product;
+    vf *d_out, *weighted, *kept, *gradient, *mirrored, *d_product, *slope;
     vf *maximum, *inverse;
     vi* segment;
+    Piece* pieces;
     Scratch(Carver& c, const Problem& p, const Shape& s, bool backward) {
         const int64_t features = s.n * s.channels, tile = (kBlock + kRows) * kWidth;
         importance = c.take<vf>(s.padded);
@@ -218,6 +247,7 @@ struct Scratch {
         if (!backward) return;
         logits = c.take<vf>(tile);
         segment = c.take<vi>(tile);
+        slope = c.take<vf>(tile);
         kept = c.take<vf>(tile);
         gradient = c.take<vf>(tile);
         mirrored = c.take<vf>(tile);
@@ -226,6 +256,7 @@ struct Scratch {
         weighted = c.take<vf>(s.n);
         maximum = c.take<vf>(s.n);
         inverse = c.take<vf>(s.n);
+        pieces = c.take<Piece>(p.segments * kLanes);
     }
 };
 
@@ -332,17 +363,19 @@ void compute_scores(const Scratch& s, Span rows, Span columns, bool diagonal, in
 }
 
 // The linear piece that s lies in, as a position in the table: knots[m-1] < s ≤ knots[m].
-INLINE vi find_segment(const Table& t, vf s, vi lane) {
+INLINE vi find_segment(const Table& t, vf s) {
     const vf zero = {}, last = splat(kCells - 1);
     vf cell = (s - load(t.low)) * load(t.scale);
     cell = cell > zero ? cell : zero;  // a NaN ends up in cell 0
     cell = cell < last ? cell : last;
-    vi m = gather(t.start, __builtin_convertvector(cell, vi) * kLanes + lane);
-    for (;;) {
-        vi above = s > gather(t.knots, m);
-        if (!any(above)) return m;
+    vf position, knot;
+    gather_pairs(t.start, __builtin_convertvector(cell, vi) * kLanes + kLane, position, knot);
+    vi m = (vi)position, above = s > knot;
+    while (any(above)) {  // seldom: there are more cells than knots
         m -= above * kLanes;
+        above = s > gather(t.knots, m);
     }
+    return m;
 }
 
 // x_ij = φ₁(s_ij) of the tile, both halves where it lies on the diagonal.
@@ -350,12 +383,17 @@ template <bool kKeep>
 void apply_phi1(const Scratch& s, const Table& table, Span rows, Span columns, bool diagonal) {
     for (int64_t i = 0; i < rows.count; ++i)
         for (int64_t j = diagonal ? i : 0; j < columns.count; ++j) {
-            vf score = s.scores[i * kWidth + j];
-            vi m = find_segment(table, score, kLane);
-            vf x = gather(table.slopes, m) * score + gather(table.intercepts, m);
+            const vf score = s.scores[i * kWidth + j];
+            const vi m = find_segment(table, score);
+            vf slope, intercept;
+            gather_pairs(table.pieces, m, slope, intercept);
+            const vf x = slope * score + intercept;
             s.logits[i * kWidth + j] = x;
             if (diagonal) s.logits[j * kWidth + i] = x;
-            if (kKeep) s.segment[i * kWidth + j] = m;
+            if (kKeep) {
+                s.segment[i * kWidth + j] = m;
+                s.slope[i * kWidth + j] = slope;
+            }
         }
 }
 
@@ -374,8 +412,9 @@ void pieces(const Pieces& p, const Table& table, int64_t first) {
     const PiecesOut out(p, first);
     for (int64_t i = 0; i < p.count; ++i) {
         const vf x = splat(p.x[i]);
-        const vi m = find_segment(table, x, kLane);
-        const vf y = gather(table.slopes, m) * x + gather(table.intercepts, m);
+        vf slope, intercept;
+        gather_pairs(table.pieces, find_segment(table, x), slope, intercept);
+        const vf y = slope * x + intercept;
         for (int64_t h = 0; h < out.lanes; ++h) out.at[h][i * p.heads] = y[h];
     }
 }
@@ -383,12 +422,9 @@ void pieces(const Pieces& p, const Table& table, int64_t first) {
 void pieces_backward(const Pieces& p, const Table& table, int64_t first, const Sums& sums) {
     const PiecesOut out(p, first);
     for (int64_t i = 0; i < p.count; ++i) {
-        const vi m = find_segment(table, splat(p.x[i]), kLane);
-        for (int64_t h = 0; h < out.lanes; ++h) {
-            const float d = out.at[h][i * p.heads];
-            sums.slopes[m[h]] += d * p.x[i];
-            sums.intercepts[m[h]] += d;
-        }
+        vf d = {};
+        for (int64_t h = 0; h < out.lanes; ++h) d[h] = out.at[h][i * p.heads];
+        scatter_pairs(sums.pieces, find_segment(table, splat(p.x[i])), d * p.x[i], d);
     }
 }
 
@@ -647,8 +683,7 @@ void backward_rows(const View& g, const Scratch& s, const BackwardState& state, 
 
 // φ₁ backward, for both halves at once: dφ₁/ds = slope, and the piece that s lies in gets
 // d_slope += dx·s and d_intercept += dx. Turns the scores into their gradients.
-void backward_phi1(const Scratch& s, const Table& table, const Sums& sums, Span rows,
-                   Span columns, bool diagonal) {
+void backward_phi1(const Scratch& s, Piece* sums, Span rows, Span columns, bool diagonal) {
     for (int64_t i = 0; i < rows.count; ++i) {
         vf* score = s.scores + i * kWidth;
         int64_t j = 0;
@@ -658,13 +693,8 @@ void backward_phi1(const Scratch& s, const Table& table, const Sums& sums, Span 
             vf dx = s.gradient[i * kWidth + j];
             if (!diagonal) dx += s.mirrored[j * kWidth + i];
             else if (j > i) dx += s.gradient[j * kWidth + i];
-            const vi m = s.segment[i * kWidth + j];
-            const vf product = dx * score[j];
-            for (int h = 0; h < kLanes; ++h) {
-                sums.slopes[m[h]] += product[h];
-                sums.intercepts[m[h]] += dx[h];
-            }
-            score[j] = dx * gather(table.slopes, m);
+            scatter_pairs(sums, s.segment[i * kWidth + j], dx * score[j], dx);
+            score[j] = dx * s.slope[i * kWidth + j];
         }
     }
     // A register block may reach one row further.
@@ -717,6 +747,9 @@ void backward(const Problem& p, const Gradients& d, const Table& table, const fl
         g.lanes_last_row(p.out, g.node + i, s.edge);
         dot(s.d_out + i * p.channels, s.edge, p.channels, 1, s.weighted + i);
     }
+    // A large graph sums tile by tile first: millions of pairs, one by one, would lose digits.
+    const bool split = block_count(g.n) > 1;
+    const int64_t pieces = p.segments * kLanes;
     Tiles tile(g.n, job.first_tile);
     for (int64_t t = job.first_tile; t < job.last_tile; ++t, tile.next()) {
         const Span rows = block_span(g.n, tile.row), columns = block_span(g.n, tile.column);
@@ -729,7 +762,12 @@ void backward(const Problem& p, const Gradients& d, const Table& table, const fl
         backward_rows(g, s, state, sums, d, rows, columns, kWidth, 1, s.gradient);
         if (!diagonal)
             backward_rows(g, s, state, sums, d, columns, rows, 1, kWidth, s.mirrored);
-        backward_phi1(s, table, sums, rows, columns, diagonal);
+        if (split) memset(s.pieces, 0, pieces * sizeof(Piece));
+        backward_phi1(s, split ? s.pieces : sums.pieces, rows, columns, diagonal);
+        for (int64_t m = 0; split && m < pieces; ++m) {
+            sums.pieces[m].slope += s.pieces[m].slope;
+            sums.pieces[m].intercept += s.pieces[m].intercept;
+        }
         backward_importance(s, state, rows, columns, diagonal, shape.padded);
     }
     if (!job.state) finish_backward(g, state, d);

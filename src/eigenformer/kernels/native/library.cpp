@@ -227,44 +227,37 @@ template <class Functions>
 Table build_table(const Functions& p, int64_t count, int64_t head, float* memory) {
     const int64_t lanes = std::min<int64_t>(kLanes, count - head), segments = p.segments;
     Table t;
-    t.segments = segments;
     t.low = memory;
     t.scale = t.low + kLanes;
-    t.start = reinterpret_cast<int32_t*>(t.scale + kLanes);
-    t.knots = t.scale + kLanes + kCells * kLanes;
-    t.slopes = t.knots + segments * kLanes;
-    t.intercepts = t.slopes + segments * kLanes;
+    t.start = reinterpret_cast<Start*>(t.scale + kLanes);
+    t.pieces = reinterpret_cast<Piece*>(t.start + kCells * kLanes);
+    t.knots = reinterpret_cast<float*>(t.pieces + segments * kLanes);
     for (int64_t h = 0; h < kLanes; ++h) {
-        for (int64_t m = 0; m < segments; ++m) t.knots[m * kLanes + h] = INFINITY;
-        for (int64_t c = 0; c < kCells; ++c) t.start[c * kLanes + h] = static_cast<int32_t>(h);
-        t.low[h] = t.scale[h] = 0.0f;
-        if (h >= lanes) continue;
+        const bool used = h < lanes;
+        const float* knots = used && segments > 1 ? p.knots + (head + h) * (segments - 1) : nullptr;
         for (int64_t m = 0; m < segments; ++m) {
-            t.slopes[m * kLanes + h] = p.slopes[(head + h) * segments + m];
-            t.intercepts[m * kLanes + h] = p.intercepts[(head + h) * segments + m];
-        }
-        if (segments == 1) continue;
-        const float* knots = p.knots + (head + h) * (segments - 1);
-        for (int64_t m = 0; m + 1 < segments; ++m) {
-            require(std::isfinite(knots[m]) && (m == 0 || knots[m - 1] <= knots[m]),
+            const int64_t at = (head + h) * segments + m;
+            t.pieces[m * kLanes + h] = used ? Piece{p.slopes[at], p.intercepts[at]} : Piece{};
+            const bool inner = knots && m + 1 < segments;
+            t.knots[m * kLanes + h] = inner ? knots[m] : INFINITY;
+            require(!inner || (std::isfinite(knots[m]) && (m == 0 || knots[m - 1] <= knots[m])),
                     "knots must be finite and ascend");
-            t.knots[m * kLanes + h] = knots[m];
         }
-        const float range = knots[segments - 2] - knots[0];
-        const float low = t.low[h] = knots[0];
+        const float low = t.low[h] = knots ? knots[0] : 0.0f;
+        const float range = knots ? knots[segments - 2] - low : 0.0f;
         const float scale = t.scale[h] = range > 0 ? std::min(kCells / range, 1e30f) : 0.0f;
-        int64_t cell = 0;
-        for (int64_t m = 0; m + 1 < segments; ++m) {
-            const float place = std::min((knots[m] - low) * scale, kCells - 1.0f);
-            for (; cell <= static_cast<int64_t>(place); ++cell)
-                t.start[cell * kLanes + h] = static_cast<int32_t>(m * kLanes + h);
+        int64_t m = 0;
+        for (int64_t cell = 0; cell < kCells; ++cell) {
+            while (knots && m + 1 < segments &&
+                   std::min((knots[m] - low) * scale, kCells - 1.0f) < static_cast<float>(cell))
+                ++m;
+            const int64_t at = m * kLanes + h;
+            t.start[cell * kLanes + h] = {static_cast<int32_t>(at), t.knots[at]};
         }
-        for (; cell < kCells; ++cell)
-            t.start[cell * kLanes + h] = static_cast<int32_t>((segments - 1) * kLanes + h);
     }
     return t;
 }
-size_t table_floats(int64_t segments) { return kLanes * (2 + kCells + 3 * segments); }
+size_t table_floats(int64_t segments) { return kLanes * (2 + 2 * kCells + 3 * segments); }
 
 // One call: its tables, its jobs, and how they are shared out.
 struct Plan {
@@ -375,8 +368,9 @@ void run_backward(const Problem& p, const Gradients& d) {
     const Plan plan(p, true);
     const int64_t groups = group_count(p), chunks = plan.chunk_count();
     // Per chunk and group: slopes, intercepts and, where kinds are shared, those of the edges.
-    const int64_t pieces = p.segments * kLanes, kinds = p.shared_kinds ? p.edge_kinds * kLanes : 0;
-    const int64_t size = 2 * pieces + kinds * (1 + p.channels);
+    const int64_t pieces = 2 * p.segments * kLanes;
+    const int64_t kinds = p.shared_kinds ? p.edge_kinds * kLanes : 0;
+    const int64_t size = pieces + kinds * (1 + p.channels);
     Memory memory;
     float* sums = memory.zeros(chunks * groups * size);
     run(chunks, p.threads, [&](int64_t chunk) {
@@ -384,7 +378,7 @@ void run_backward(const Problem& p, const Gradients& d) {
         for (int64_t j = plan.chunks[chunk]; j < plan.chunks[chunk + 1]; ++j) {
             const Job& job = plan.jobs[j];
             float* own = sums + (chunk * groups + job.head / kLanes) * size;
-            const Sums mine{own, own + pieces, own + 2 * pieces, own + 2 * pieces + kinds};
+            const Sums mine{reinterpret_cast<Piece*>(own), own + pieces, own + pieces + kinds};
             plan.kernel.backward(p, d, plan.tables[job.head / kLanes], plan.edge_values, job, mine,
                                  scratch);
         }
@@ -397,13 +391,14 @@ void run_backward(const Problem& p, const Gradients& d) {
     for (int64_t chunk = 1; chunk < chunks; ++chunk)
         for (int64_t i = 0; i < groups * size; ++i) sums[i] += sums[chunk * groups * size + i];
     for (int64_t h = 0; h < p.heads; ++h) {
-        const float* own = sums + (h / kLanes) * size + h % kLanes;
+        const float* own = sums + (h / kLanes) * size;
         for (int64_t m = 0; m < p.segments; ++m) {
-            d.slopes[h * p.segments + m] = own[m * kLanes];
-            d.intercepts[h * p.segments + m] = own[pieces + m * kLanes];
+            const Piece& sum = reinterpret_cast<const Piece*>(own)[m * kLanes + h % kLanes];
+            d.slopes[h * p.segments + m] = sum.slope;
+            d.intercepts[h * p.segments + m] = sum.intercept;
         }
         if (!p.shared_kinds) continue;
-        own += 2 * pieces;
+        own += pieces + h % kLanes;
         for (int64_t kind = 0; kind < p.edge_kinds; ++kind) {
             if (p.edge_logits) d.edge_logits[kind * p.heads + h] = own[kind * kLanes];
             if (!p.edge_values) continue;
@@ -431,13 +426,13 @@ void run_pieces(const Pieces& p, bool backward) {
             kernel.pieces(p, t, first);
             continue;
         }
-        const Sums sums{at + table, at + table + size, nullptr, nullptr};
-        std::memset(sums.slopes, 0, 2 * size * sizeof(float));
+        const Sums sums{reinterpret_cast<Piece*>(at + table), nullptr, nullptr};
+        std::memset(at + table, 0, 2 * size * sizeof(float));
         kernel.pieces_backward(p, t, first, sums);
         for (int64_t h = 0; h < std::min<int64_t>(kLanes, p.functions - first); ++h)
             for (int64_t m = 0; m < p.segments; ++m) {
-                p.d_slopes[(first + h) * p.segments + m] = sums.slopes[m * kLanes + h];
-                p.d_intercepts[(first + h) * p.segments + m] = sums.intercepts[m * kLanes + h];
+                p.d_slopes[(first + h) * p.segments + m] = sums.pieces[m * kLanes + h].slope;
+                p.d_intercepts[(first + h) * p.segments + m] = sums.pieces[m * kLanes + h].intercept;
             }
     }
 }

@@ -66,19 +66,26 @@ struct Job {
     float* state;         // where parts > 1: what this part found, to be merged
 };
 
-// φ₁ of one group of heads as a table, lanes interleaved; see `build_table`.
-struct Table {
-    int64_t segments;
-    float *low, *scale;                   // [lanes]
-    int32_t* start;                       // [kCells, lanes]
-    float *knots, *slopes, *intercepts;   // [segments, lanes]
+// Some functions, one per lane, as a table; see `build_table`.
+struct Start {
+    int32_t position;  // in pieces and knots
+    float knot;        // the knot there
 };
-constexpr int kCells = 256;
+struct Piece {
+    float slope, intercept;
+};
+struct Table {
+    float *low, *scale;  // [lanes]
+    Start* start;        // [kCells, lanes]
+    Piece* pieces;       // [segments, lanes]
+    float* knots;        // [segments, lanes], the last one infinite
+};
+constexpr int kCells = 128;
 
 // Sums over pairs of different graphs. Every chunk of jobs has its own; they are added in order.
 struct Sums {
-    float *slopes, *intercepts;         // [segments, lanes]
-    float *edge_logits, *edge_values;   // [kinds, lanes], [kinds, channels, lanes] if shared
+    Piece* pieces;                     // [segments, lanes]
+    float *edge_logits, *edge_values;  // [kinds, lanes], [kinds, channels, lanes] if shared
 };
 
 // Scalar functions by their linear pieces, all at the same numbers: φ₂ at the eigenvalues.
