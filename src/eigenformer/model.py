@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.config import (
     CategoricalSpec,
     EigenformerConfig,
@@ -148,7 +149,8 @@ class Eigenformer(nn.Module):
         if self.input_norm is not None:
             x = self.input_norm(x)
         attentions: list[list[Tensor]] = []
-        graphs.tabulate([(layer.attention.phi1, layer.attention.phi2) for layer in self.layers])
+        modules = (m for m in self.modules() if isinstance(m, SpectrumAwareAttention))
+        graphs.tabulate([(m.phi1, m.phi2) for m in modules])
         for layer in self.layers:
             x = layer(
                 x, graphs, edge_attr, no_edge, self.degree_scaler, return_attention, edge_kind

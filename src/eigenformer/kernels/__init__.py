@@ -7,12 +7,10 @@ compiled code, for float32 on the CPU, and is the default where it is there.
 
 from __future__ import annotations
 
-import torch
-
 from eigenformer.kernels.base import AttentionKernel, AttentionTerms
 from eigenformer.kernels.grouped import GroupedAttention
 from eigenformer.kernels.literal import LiteralAttention
-from eigenformer.kernels.native import NativeAttention, load
+from eigenformer.kernels.native import NativeAttention, library, load, supports
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 
@@ -24,21 +22,21 @@ _KERNELS: dict[str, type[AttentionKernel]] = {
 
 
 def prepare(graphs: RaggedGraphs, backend: Backend = "auto") -> AttentionKernel:
-    """What the layers share: everything about the batch that does not change between them."""
+    """What the layers share: everything about the batch that does not change between them.
+
+    Other types than float32 and other devices than the CPU go to ``torch`` instead of ``native``.
+    """
     if backend == "auto":
-        return (NativeAttention if _native_fits(graphs) else GroupedAttention)(graphs)
+        backend = "torch" if load()[0] is None else "native"
     if backend not in _KERNELS:
         raise ValueError(
             f"attention_backend: '{backend}' is not one of auto, {', '.join(_KERNELS)}"
         )
+    if backend == "native":
+        library()  # an error that says why, if it is not there
+        if not supports(graphs.eigenvectors):
+            backend = "torch"
     return _KERNELS[backend](graphs)
-
-
-def _native_fits(graphs: RaggedGraphs) -> bool:
-    """Whether the native library is there and does this type on this device."""
-    spectrum = graphs.eigenvectors
-    fits = spectrum.device.type == "cpu" and spectrum.dtype == torch.float32
-    return fits and load()[0] is not None
 
 
 __all__ = [

@@ -83,7 +83,7 @@ class AttentionKernel(ABC):
     def __init__(self, graphs: RaggedGraphs) -> None:
         self.graphs = graphs
 
-    def tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:
+    def tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:  # noqa: B027
         """Announces the (φ₁, φ₂) of the layers to come, which a kernel may evaluate together.
 
         For the next call of :meth:`attend` with each; the weights must not change in between.

@@ -32,6 +32,8 @@ class NativeAttention(AttentionKernel):
     @torch.compiler.disable
     def __init__(self, graphs: RaggedGraphs) -> None:
         super().__init__(graphs)
+        if not supports(graphs.eigenvectors):
+            raise TypeError("native attention is for float32 on the CPU")
         native = library()  # an error here rather than in the middle of a step
         self.first_node, self.first_frequency = _first(graphs.sizes), _first(graphs.frequencies)
         # Edges sorted by target, then by source, which is counted from its graph's first node.
@@ -40,9 +42,8 @@ class NativeAttention(AttentionKernel):
         local = source - self.first_node[graphs.node_graph[source]]
         self.edge_source = local[self.edge_order]
         self.first_edge = _first(target.bincount(minlength=graphs.num_nodes))
-        self.longest = native.longest_row(
-            self.first_node, self.first_frequency, graphs.eigenvectors
-        )
+        self.eigenvectors = graphs.eigenvectors.contiguous()
+        self.longest = native.longest_row(self.first_node, self.first_frequency, self.eigenvectors)
         self._tables: dict[ScalarFunction, tuple[Tensor, LinearPieces]] = {}
 
     @cached_property
@@ -65,6 +66,10 @@ class NativeAttention(AttentionKernel):
 
     def attend_seeded(self, terms: AttentionTerms, dropout: float, seed: Tensor) -> Tensor:
         """One layer's attention, with dropout drawn from ``seed``, see :meth:`keep`."""
+        return ops.attention(*self.inputs(terms, dropout, seed))[0]
+
+    def inputs(self, terms: AttentionTerms, dropout: float, seed: Tensor) -> ops.Inputs:
+        """What the operator takes."""
         if terms.phi1 not in self._tables:
             self._tabulate([(terms.phi1, terms.phi2)])
         importance, phi1 = self._tables.pop(terms.phi1)
@@ -72,13 +77,13 @@ class NativeAttention(AttentionKernel):
         terms = terms if shared else terms.by_edge()
         kind = self.edge_order if terms.edge_kind is None else terms.edge_kind[self.edge_order]
         psi = ops.IDENTITY if terms.psi is None else ops.SIGNED_SQRT
-        inputs = ops.Inputs(
+        return ops.Inputs(
             first_node=self.first_node,
             first_frequency=self.first_frequency,
             first_edge=self.first_edge,
             edge_source=self.edge_source,
             edge_kind=kind,
-            eigenvectors=self.graphs.eigenvectors,
+            eigenvectors=self.eigenvectors,
             importance=importance,
             knots=phi1.knots,
             slopes=phi1.slopes,
@@ -93,7 +98,6 @@ class NativeAttention(AttentionKernel):
             psi=ops.NO_FEATURES if terms.queries is None else psi,
             shared_kinds=shared,
         )
-        return ops.attention(*inputs)[0]
 
     def tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:
         functions = [phi for pair in phis for phi in pair]
@@ -102,8 +106,9 @@ class NativeAttention(AttentionKernel):
 
     def _tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:
         """φ₂ at the eigenvalues, and φ₁'s linear pieces, of networks of one shape."""
-        phi1, phi2 = ([pair[i] for pair in phis] for i in (0, 1))
-        heads = phi1[0].heads
+        phi1: list[Any] = [pair[0] for pair in phis]
+        phi2: list[Any] = [pair[1] for pair in phis]
+        heads: int = phi1[0].heads
         values = self.graphs.eigenvalues
         knots, slopes, intercepts = _pieces(phi2, *values.aminmax())
         importance = ops.pieces(values, knots, slopes, intercepts, heads)
@@ -128,11 +133,14 @@ class NativeAttention(AttentionKernel):
         return library().dropout(torch.tensor(self.graphs.sizes), heads, dropout, int(seed))
 
 
+def supports(x: Tensor) -> bool:
+    """Whether numbers of this type, on this device, are what the library computes with."""
+    return x.dtype == torch.float32 and x.device.type == "cpu"
+
+
 def _fits(terms: AttentionTerms) -> bool:
-    values = terms.values
     return (
-        values.dtype == torch.float32
-        and values.device.type == "cpu"
+        supports(terms.values)
         and terms.psi in (None, signed_sqrt)
         and isinstance(terms.phi1, ScalarMLP)
         and isinstance(terms.phi2, ScalarMLP)

@@ -120,9 +120,7 @@ class Library:
 
     def pieces(self, pieces: Pieces, backward: bool = False) -> None:
         """Evaluates scalar functions, or fills the gradients of their pieces."""
-        self._call(
-            self._library.eigenformer_pieces, ctypes.byref(pieces), ctypes.c_int(backward)
-        )
+        self._call(self._library.eigenformer_pieces, ctypes.byref(pieces), ctypes.c_int(backward))
 
     def dropout(self, sizes: Tensor, heads: int, dropout: float, seed: int) -> Tensor:
         """The factors that dropout applies, ``[heads, Σn²]``."""

@@ -126,9 +126,7 @@ attention.register_autograd(_backward, setup_context=_setup_context)
 _PIECES = "Tensor x, Tensor knots, Tensor slopes, Tensor intercepts, int heads"
 
 
-@torch.library.custom_op(
-    "eigenformer::pieces", mutates_args=(), schema=f"({_PIECES}) -> Tensor"
-)
+@torch.library.custom_op("eigenformer::pieces", mutates_args=(), schema=f"({_PIECES}) -> Tensor")
 def pieces(*arguments: Any) -> Tensor:
     """Scalar functions by their linear pieces, all at the same numbers ``x``.
 
