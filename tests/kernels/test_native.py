@@ -118,7 +118,8 @@ class Example:
         shape = sum(case.sizes), case.heads, case.channels
         tensors = {"values": torch.randn(shape)}
         if case.features:
-            tensors |= {"queries": torch.randn(shape), "keys": torch.randn(shape)}
+            # Products exact in float32: ψ' near 0 would blow up any rounding of theirs.
+            tensors["queries"], tensors["keys"] = torch.randint(-16, 17, (2, *shape)) / 8
         if case.edge_values:
             tensors["edge_values"] = torch.randn(rows, *shape[1:])
         if case.edge_logits:
@@ -252,7 +253,7 @@ def test_dropout_mask_is_fair_and_independent() -> None:
         dropped.roll(1, 1),
         dropped.roll(1, 2),
         dropped.roll(1, 3),
-        dropped.mT,
+        dropped.mT.roll(1, 3),
         (library().dropout(torch.tensor([64] * 8), 16, 0.3, 124) == 0).double().view_as(dropped),
     ):
         both = float(((dropped - 0.3) * (shifted - 0.3)).mean()) / 0.21
@@ -298,7 +299,9 @@ def test_model_equals_literal(kinds: int) -> None:
     encoder = {"kind": "embedding", "num_types": kinds} if kinds else {
         "kind": "linear", "in_channels": 1,
     }  # fmt: skip
-    model = Eigenformer.from_preset("zinc-feat", layers=3, edge_encoder=encoder).eval()
+    model = Eigenformer.from_preset(
+        "zinc-feat", layers=3, edge_encoder=encoder, psi="identity"
+    ).eval()
     results = {}
     for backend in ("literal", "torch", "native"):
         model.config = model.config.replace(attention_backend=backend)
@@ -325,7 +328,7 @@ class TestWhatItLeavesToTorch:
         example = Example.of(Case())
         missing = None, "it was not compiled"
         monkeypatch.setattr("eigenformer.kernels.load", lambda: missing)
-        monkeypatch.setattr("eigenformer.kernels.native.library.load", lambda: missing)
+        monkeypatch.setattr("eigenformer.kernels.native.binding.load", lambda: missing)
         assert isinstance(prepare(example.graphs), GroupedAttention)
         with pytest.raises(ValueError, match="not compiled"):
             prepare(example.graphs, "native")
@@ -353,7 +356,7 @@ class TestWhatItLeavesToTorch:
 
 def inputs(**changes: object) -> ops.Inputs:
     """Good inputs, but for the changes."""
-    case = Case([3, 5], heads=2, channels=3, features=True, edge_logits=True, seed=1)
+    case = Case([3, 5], heads=2, channels=3, features=True, edge_logits=True, width=28, seed=1)
     example = Example.of(case)
     terms, _ = example.terms()
     good = NativeAttention(example.graphs).inputs(terms, 0.0, torch.tensor(0))
@@ -373,7 +376,7 @@ BAD = {
     "eigenvectors too long": {"eigenvectors": lambda x: torch.cat([x, x])},
     "importance of another head": {"importance": lambda x: x[:, :1].contiguous()},
     "importance too short": {"importance": lambda x: x[1:]},
-    "knots not sorted": {"knots": lambda x: x.flip(1).contiguous() - torch.arange(x.size(1)) * 9.0},
+    "knots not sorted": {"knots": lambda x: x.flip(1).contiguous()},
     "knots not finite": {"knots": lambda x: torch.full_like(x, torch.nan)},
     "slopes too few": {"slopes": lambda x: x[:, 1:].contiguous()},
     "slopes none": {"slopes": lambda x: x[:, :0]},

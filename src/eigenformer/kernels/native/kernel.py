@@ -12,7 +12,7 @@ from torch import Tensor
 from eigenformer.kernels.base import AttentionKernel, AttentionTerms, ScalarFunction, signed_sqrt
 from eigenformer.kernels.grouped import GroupedAttention
 from eigenformer.kernels.native import ops
-from eigenformer.kernels.native.library import library
+from eigenformer.kernels.native.binding import library
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import LinearPieces, ScalarMLP, linear_pieces
 

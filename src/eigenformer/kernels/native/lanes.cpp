@@ -268,6 +268,7 @@ struct View {
     int64_t lanes, node, n, k;
     const float* u;
     const float* importance;
+    float scale;  // 1 / √C
     float keep_scale;
     uint32_t threshold;
     View(const Problem& problem, const Job& j, const float* shared)
@@ -278,30 +279,31 @@ struct View {
         k = p.first_frequency[job.graph + 1] - p.first_frequency[job.graph];
         u = p.eigenvectors + job.entry;
         importance = p.importance + p.first_frequency[job.graph] * p.heads + job.head;
+        scale = 1.0f / sqrtf((float)p.channels);
         keep_scale = 1.0f / (1.0f - p.dropout);
         threshold = (uint32_t)((double)p.dropout * 2147483648.0);
     }
     // [nodes, heads, channels] → [n, channels, lanes]
-    void lanes_last(const float* from, vf* to, float scale = 1.0f) const {
-        for (int64_t i = 0; i < n; ++i) lanes_last_row(from, node + i, to + i * p.channels, scale);
+    void lanes_last(const float* from, vf* to) const {
+        for (int64_t i = 0; i < n; ++i) lanes_last_row(from, node + i, to + i * p.channels);
     }
-    void lanes_last_row(const float* from, int64_t row, vf* to, float scale = 1.0f) const {
+    void lanes_last_row(const float* from, int64_t row, vf* to) const {
         const float* f = from + (row * p.heads + job.head) * p.channels;
         float* t = (float*)to;
         if (lanes < kLanes) memset(to, 0, p.channels * sizeof(vf));
         for (int64_t h = 0; h < lanes; ++h)
             for (int64_t c = 0; c < p.channels; ++c)
-                t[c * kLanes + h] = scale * f[h * p.channels + c];
+                t[c * kLanes + h] = f[h * p.channels + c];
     }
-    void heads_first_row(const vf* from, int64_t row, float* to, float scale = 1.0f) const {
+    void heads_first_row(const vf* from, int64_t row, float* to) const {
         const float* f = (const float*)from;
         float* t = to + (row * p.heads + job.head) * p.channels;
         for (int64_t h = 0; h < lanes; ++h)
             for (int64_t c = 0; c < p.channels; ++c)
-                t[h * p.channels + c] = scale * f[c * kLanes + h];
+                t[h * p.channels + c] = f[c * kLanes + h];
     }
-    void heads_first(const vf* from, float* to, float scale = 1.0f) const {
-        for (int64_t i = 0; i < n; ++i) heads_first_row(from + i * p.channels, node + i, to, scale);
+    void heads_first(const vf* from, float* to) const {
+        for (int64_t i = 0; i < n; ++i) heads_first_row(from + i * p.channels, node + i, to);
     }
     // w_ij, [channels, lanes]
     const vf* edge_value(int64_t e, vf* buffer) const {
@@ -470,7 +472,7 @@ void row_logits(const View& g, const Scratch& s, int64_t i, Span columns, const 
         dot(s.queries + i * channels, s.keys + columns.first * channels, channels, columns.count,
             x);
         for (int64_t j = 0; j < columns.count; ++j)
-            x[j] = psi(x[j], g.p.psi) + phi1[j * stride];
+            x[j] = psi(x[j] * g.scale, g.p.psi) + phi1[j * stride];
     } else {
         for (int64_t j = 0; j < columns.count; ++j) x[j] = phi1[j * stride];
     }
@@ -526,7 +528,7 @@ void prepare(const View& g, const Scratch& s, const Shape& shape) {
         s.importance[k] = k < g.k ? load(g.importance + k * g.p.heads, g.lanes) : vf{};
     g.lanes_last(g.p.values, s.values);
     if (g.p.psi) {
-        g.lanes_last(g.p.queries, s.queries, 1.0f / sqrtf((float)g.p.channels));
+        g.lanes_last(g.p.queries, s.queries);
         g.lanes_last(g.p.keys, s.keys);
     }
 }
@@ -666,7 +668,10 @@ void backward_rows(const View& g, const Scratch& s, const BackwardState& state, 
             const vf* keys_of_columns = s.keys + columns.first * channels;
             vf* dq = s.d_product + r * kWidth;
             dot(s.queries + i * channels, keys_of_columns, channels, columns.count, dq);
-            for (int64_t j = 0; j < columns.count; ++j) dq[j] = dx[j] * psi_slope(dq[j], p.psi);
+            for (int64_t j = 0; j < columns.count; ++j) {
+                const vf x = dq[j] * g.scale;
+                dq[j] = dx[j] * psi_slope(x, p.psi) * g.scale;
+            }
             accumulate(dq, 1, keys_of_columns, channels, columns.count,
                        state.queries + i * channels);
         }
@@ -723,7 +728,7 @@ void finish_backward(const View& g, const BackwardState& state, const Gradients&
     for (int64_t k = 0; k < g.k; ++k) store(importance + k * p.heads, state.importance[k], g.lanes);
     g.heads_first(state.values, d.values);
     if (p.psi) {
-        g.heads_first(state.queries, d.queries, 1.0f / sqrtf((float)p.channels));
+        g.heads_first(state.queries, d.queries);
         g.heads_first(state.keys, d.keys);
     }
 }

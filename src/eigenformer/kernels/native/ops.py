@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, get_type_hints
 import torch
 from torch import Tensor
 
-from eigenformer.kernels.native.library import Gradients, Pieces, Problem, library
+from eigenformer.kernels.native.binding import Gradients, Pieces, Problem, library
 
 NO_FEATURES, IDENTITY, SIGNED_SQRT = 0, 1, 2
 """ψ as the library knows it."""
@@ -132,9 +132,11 @@ def pieces(*arguments: Any) -> Tensor:
 
     ``heads`` of them are one layer: the result is ``[layers, len(x), heads]``.
     """
-    x, knots, slopes, intercepts, heads = arguments
+    x, _, slopes, _, heads = arguments
+    if heads < 1 or slopes.dim() != 2 or len(slopes) % heads:
+        raise ValueError("slopes, heads: expected whole layers of functions by segments")
     y = _values(x, slopes, heads)
-    library().pieces(_pieces(x, knots, slopes, intercepts, heads, y))
+    library().pieces(_pieces(*arguments, y))
     return y
 
 
@@ -181,17 +183,15 @@ def _values(x: Tensor, slopes: Tensor, heads: int) -> Tensor:
 def _pieces(
     x: Tensor, knots: Tensor, slopes: Tensor, intercepts: Tensor, heads: int, *y: Tensor
 ) -> Pieces:
-    if slopes.dim() != 2 or x.dim() != 1 or heads < 1 or len(slopes) % heads:
-        raise ValueError("slopes, x: expected functions by segments, and a list of numbers")
     functions, segments = slopes.shape
     real = torch.float32
     gradients = (_address(d, "gradient", real, (functions, segments)) for d in y[1:])
     return Pieces(
         functions,
         segments,
-        len(x),
+        x.numel(),
         heads,
-        _address(x, "x", real, (len(x),)),
+        _address(x, "x", real, (x.numel(),)),
         _address(knots, "knots", real, (functions, segments - 1)),
         _address(slopes, "slopes", real, (functions, segments)),
         _address(intercepts, "intercepts", real, (functions, segments)),

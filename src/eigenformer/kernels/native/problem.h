@@ -1,6 +1,6 @@
 // What the kernel is given, what it returns, and how the work is cut up.
 //
-// Problem and Gradients are mirrored field by field in library.py.
+// Problem and Gradients are mirrored field by field in binding.py.
 #pragma once
 
 #include <cstddef>
@@ -135,8 +135,9 @@ static inline uint32_t mix(uint32_t x) {
     return x ^ (x >> 16);
 }
 static inline DropoutKeys row_keys(uint64_t seed, uint32_t graph, uint32_t head, uint32_t row) {
-    uint32_t a = mix(mix(mix(static_cast<uint32_t>(seed) + graph) + head) + row);
-    uint32_t b = mix(mix(mix(static_cast<uint32_t>(seed >> 32) ^ a) + row) + head);
+    const uint32_t low = static_cast<uint32_t>(seed), high = static_cast<uint32_t>(seed >> 32);
+    const uint32_t a = mix(mix(mix(mix(low) + graph) + head) + row);
+    const uint32_t b = mix(mix(high) ^ a);
     return {a, b};
 }
 constexpr uint32_t kColumnStep = 0x9e3779b9u, kLastMix = 0x846ca68bu;
