@@ -114,14 +114,14 @@ class SpectrumAwareAttention(nn.Module):
                 f"edge_attr is {'given' if edge_attr is not None else 'missing'}, but the layer "
                 f"was made with edge_features={self.edge_features}"
             )
-        values = self.value(x)
+        bias = self.value.bias
         edge_values = edge_logits = None
         if edge_attr is not None:
             edges = edge_attr if edge_kind is not None else graphs.graphs.sum_parallel(edge_attr)
             none = (x.new_zeros(self.channels) if no_edge is None else no_edge)[None]
             # Σ_j α_ij W_E e_ij = Σ_j α_ij W_E e_none + Σ_edges α_ij W_E (e_ij − e_none): the first
-            # sum joins the values, the second runs over edges only; no N × N × d tensor.
-            values = values + self.edge_value(none)
+            # sum joins the bias of W_V, the second runs over edges only; no N × N × d tensor.
+            bias = bias + self.edge_value(none)[0]
             edge_values = self._split(F.linear(edges - none, self.edge_value.weight))
             if self.feature_attention:
                 # What W_R ρ(W_A e_none) adds to every pair cancels in the softmax.
@@ -129,7 +129,7 @@ class SpectrumAwareAttention(nn.Module):
         terms = AttentionTerms(
             phi1=self.phi1,
             phi2=self.phi2,
-            values=self._split(values),
+            values=self._split(F.linear(x, self.value.weight, bias)),
             queries=self._split(self.query(x)) if self.feature_attention else None,
             keys=self._split(self.key(x)) if self.feature_attention else None,
             psi=signed_sqrt if self.psi == "signed_sqrt" else None,
@@ -138,7 +138,10 @@ class SpectrumAwareAttention(nn.Module):
             edge_kind=edge_kind,
         )
         dropout = self.dropout if self.training else 0.0
-        attended, attention = graphs.attend(terms, dropout, return_attention=return_attention)
+        # Logits stay in full precision under autocast: φ₁ and ψ are steep where they matter.
+        with torch.autocast(x.device.type, enabled=False):
+            terms = terms.to(graphs.graphs.eigenvectors.dtype)
+            attended, attention = graphs.attend(terms, dropout, return_attention=return_attention)
         out = self.out(attended.flatten(1))
         return out if attention is None else (out, attention)
 

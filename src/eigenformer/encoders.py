@@ -138,7 +138,7 @@ class OnesEncoder(FeatureEncoder):
         self.ones: Tensor
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.ones.expand(len(features), -1)
+        return self.ones.expand(features.size(0), -1)
 
     def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
         kind = torch.zeros(len(features), dtype=torch.long, device=features.device)

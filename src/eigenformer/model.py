@@ -106,21 +106,37 @@ class Eigenformer(nn.Module):
         With ``return_attention`` also the attention as ``attention[layer][graph]``, each
         ``[heads, n, n]``.
         """
-        embedding, attention = self._represent(batch, return_attention)
-        prediction = self.head(embedding.nodes if embedding.graphs is None else embedding.graphs)
-        return (prediction, attention) if return_attention else prediction
+        x, edge_attr, graphs = self._prepare(batch)
+        if not return_attention:
+            return self.predict(x, edge_attr, graphs)
+        attention: list[list[Tensor]] = []
+        return self.predict(x, edge_attr, graphs, attention), attention
+
+    def predict(
+        self,
+        x: Tensor,
+        edge_attr: Tensor | None,
+        graphs: AttentionKernel,
+        attention: list[list[Tensor]] | None = None,
+    ) -> Tensor:
+        """The prediction from raw features and a prepared structure, nothing checked.
+
+        Appends each layer's attention to ``attention`` where that is given.
+        """
+        embedding = self._represent(x, edge_attr, graphs, attention)
+        return self.head(embedding.nodes if embedding.graphs is None else embedding.graphs)
 
     def embed(self, batch: Data) -> Embedding:
         """The representations before the head: of graphs and of nodes."""
-        return self._represent(batch)[0]
+        return self._represent(*self._prepare(batch))
 
     def num_parameters(self) -> int:
         """The number of trainable parameters; shared ones count once."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
-    def _represent(
-        self, batch: Data, return_attention: bool = False
-    ) -> tuple[Embedding, list[list[Tensor]]]:
+    @torch.compiler.disable
+    def _prepare(self, batch: Data) -> tuple[Tensor, Tensor | None, AttentionKernel]:
+        """What does not depend on the weights: the features, checked, and the structure."""
         graphs = RaggedGraphs.from_data(batch, self.head.weight.dtype)
         x, edge_attr = self._features(batch, graphs)
         if self.training and graphs.num_nodes < 2:
@@ -132,13 +148,15 @@ class Eigenformer(nn.Module):
             graphs = graphs.draw_frequencies(
                 self.config.frequency_fraction, self.config.frequency_draw == "eigenspaces"
             )
-        return self._trunk(
-            x, edge_attr, prepare(graphs, self.config.attention_backend), return_attention
-        )
+        return x, edge_attr, prepare(graphs, self.config.attention_backend)
 
-    def _trunk(
-        self, x: Tensor, edge_attr: Tensor | None, graphs: AttentionKernel, return_attention: bool
-    ) -> tuple[Embedding, list[list[Tensor]]]:
+    def _represent(
+        self,
+        x: Tensor,
+        edge_attr: Tensor | None,
+        graphs: AttentionKernel,
+        attention: list[list[Tensor]] | None = None,
+    ) -> Embedding:
         x = self.node_encoder(x)
         no_edge = edge_kind = None
         if self.edge_encoder is not None and edge_attr is not None:
@@ -148,17 +166,17 @@ class Eigenformer(nn.Module):
             edge_attr, no_edge = self.edge_encoder(edge_attr), self.edge_encoder.no_edge()
         if self.input_norm is not None:
             x = self.input_norm(x)
-        attentions: list[list[Tensor]] = []
-        modules = (m for m in self.modules() if isinstance(m, SpectrumAwareAttention))
-        graphs.tabulate([(m.phi1, m.phi2) for m in modules])
+        scaler = self.degree_scaler
+        scale = None if scaler is None else scaler.scale(graphs.graphs.degrees)
+        if attention is None:
+            modules = (m for m in self.modules() if isinstance(m, SpectrumAwareAttention))
+            graphs.tabulate([(m.phi1, m.phi2) for m in modules])
         for layer in self.layers:
-            x = layer(
-                x, graphs, edge_attr, no_edge, self.degree_scaler, return_attention, edge_kind
-            )
-            if return_attention:
-                x, attention = x
-                attentions.append(attention)
-        return Embedding(self._pool(x, graphs.graphs), x), attentions
+            x = layer(x, graphs, edge_attr, no_edge, scale, attention is not None, edge_kind)
+            if attention is not None:
+                x, weights = x
+                attention.append(weights)
+        return Embedding(self._pool(x, graphs.graphs), x)
 
     def _pool(self, x: Tensor, graphs: RaggedGraphs) -> Tensor | None:
         if self.config.pooling == "none":
@@ -166,9 +184,9 @@ class Eigenformer(nn.Module):
         total = x.new_zeros(graphs.num_graphs, x.size(1)).index_add(0, graphs.node_graph, x)
         if self.config.pooling == "sum":
             return total
-        return total / torch.tensor(graphs.sizes, dtype=x.dtype, device=x.device)[:, None]
+        count = total.new_zeros(graphs.num_graphs)
+        return total / count.index_add(0, graphs.node_graph, torch.ones_like(x[:, 0]))[:, None]
 
-    @torch.compiler.disable
     def _features(self, batch: Data, graphs: RaggedGraphs) -> tuple[Tensor, Tensor | None]:
         """The raw features, checked against what the encoders know."""
         x = _feature(batch, "x", self.node_encoder, graphs.node_graph)

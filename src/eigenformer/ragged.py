@@ -41,7 +41,6 @@ class RaggedGraphs:
     frequency_weights: Tensor | None = None
 
     @classmethod
-    @torch.compiler.disable
     def from_data(cls, data: Data, dtype: torch.dtype | None = None) -> RaggedGraphs:
         """Reads and checks a PyG ``Data`` or ``Batch`` that carries a spectrum.
 
@@ -68,7 +67,7 @@ class RaggedGraphs:
 
     @property
     def num_nodes(self) -> int:
-        return len(self.node_graph)
+        return self.node_graph.size(0)
 
     def sum_parallel(self, edge_attr: Tensor) -> Tensor:
         """One row per distinct edge: the encoded features of parallel edges are summed."""

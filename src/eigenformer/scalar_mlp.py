@@ -106,43 +106,58 @@ def linear_pieces(
         high: Upper end of the range, not below ``low``.
     """
     heads = weights[0].size(0)
-    with torch.no_grad():
-        low, high = (
-            torch.as_tensor(end, dtype=weights[0].dtype, device=weights[0].device).expand(heads)
-            for end in (low, high)
-        )
-        knots = low.new_empty(heads, 0)
-        for layer in range(len(weights) - 1):
-            # Between the knots of the layers before, this layer's units are linear.
-            ends = torch.cat([low[:, None], knots, high[:, None]], 1)
-            left, right = ends[:, :-1, None], ends[:, 1:, None]
-            slope, intercept = _affine(weights[: layer + 1], biases[: layer + 1], ends)
-            # A unit that never switches has slope 0: its root is infinite or NaN, never inside.
-            roots = -intercept / slope
-            roots = torch.where(
-                (roots > left) & (roots < right), roots, right.new_tensor(torch.inf)
-            )
-            knots = torch.cat(
-                [knots.masked_fill(knots >= high[:, None], torch.inf), roots.flatten(1)], 1
-            )
-            knots = knots.sort(1).values
-            most = int(knots.isfinite().sum(1).max())
-            knots = torch.minimum(knots[:, :most], high[:, None])
-        ends = torch.cat([low[:, None], knots, high[:, None]], 1)
-    slopes, intercepts = _affine(weights, biases, ends)
+    low, high = (
+        torch.as_tensor(end, dtype=weights[0].dtype, device=weights[0].device).detach()
+        for end in (low, high)
+    )
+    low, high = low.expand(heads).contiguous(), high.expand(heads).contiguous()
+    knots = find_knots([w.detach() for w in weights], [b.detach() for b in biases], low, high)
+    slopes, intercepts = _affine(weights, biases, _borders(low, knots, high))
     return LinearPieces(knots, slopes.squeeze(-1), intercepts.squeeze(-1))
 
 
+@torch.library.custom_op("eigenformer::find_knots", mutates_args=())
+def find_knots(weights: list[Tensor], biases: list[Tensor], low: Tensor, high: Tensor) -> Tensor:
+    """Where the networks change slope inside (low, high): ``[heads, knots]``, ascending.
+
+    An operator of its own because the number of knots depends on the weights: ``torch.compile``
+    and ``torch.export`` then see one opaque step instead of a branch on data.
+    """
+    knots = low.new_empty(len(low), 0)
+    for layer in range(len(weights) - 1):
+        # Between the knots of the layers before, this layer's units are linear.
+        borders = _borders(low, knots, high)
+        slope, intercept = _affine(weights[: layer + 1], biases[: layer + 1], borders)
+        # A unit that never switches has slope 0: its root is infinite or NaN, never inside.
+        roots = -intercept / slope
+        inside = (roots > borders[:, :-1, None]) & (roots < borders[:, 1:, None])
+        roots = roots.masked_fill(~inside, torch.inf).flatten(1)
+        knots = torch.cat([knots.masked_fill(knots >= high[:, None], torch.inf), roots], 1)
+        knots = knots.sort(1).values
+        most = int(knots.isfinite().sum(1).max())
+        knots = torch.minimum(knots[:, :most], high[:, None])
+    return knots
+
+
+@find_knots.register_fake
+def _(weights: list[Tensor], biases: list[Tensor], low: Tensor, high: Tensor) -> Tensor:
+    return low.new_empty(len(low), torch.library.get_ctx().new_dynamic_size())
+
+
+def _borders(low: Tensor, knots: Tensor, high: Tensor) -> Tensor:
+    return torch.cat([low[:, None], knots, high[:, None]], 1)
+
+
 def _affine(
-    weights: Sequence[Tensor], biases: Sequence[Tensor], ends: Tensor
+    weights: Sequence[Tensor], biases: Sequence[Tensor], borders: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The last given layer before its activation, as slope · x + intercept on each segment.
 
-    ``ends`` are the segments' borders, ``[heads, segments + 1]``; the result is two tensors
+    ``borders`` are the segments', ``[heads, segments + 1]``; the result is two tensors
     ``[heads, segments, units]``. Which units are on is read off at each segment's midpoint.
     """
-    middle = (ends[:, :-1, None] + ends[:, 1:, None]) / 2
-    segments = ends.size(1) - 1
+    middle = (borders[:, :-1, None] + borders[:, 1:, None]) / 2
+    segments = middle.size(1)
     slope = weights[0].mT.expand(-1, segments, -1)
     intercept = biases[0][:, None].expand(-1, segments, -1)
     for weight, bias in zip(weights[1:], biases[1:], strict=True):

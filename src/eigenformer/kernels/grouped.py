@@ -7,7 +7,6 @@ that evaluating it on a pair is a table lookup.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -34,8 +33,8 @@ class GroupedAttention(AttentionKernel):
         # One gather takes all nodes to their places in all groups, one more takes them back.
         self.gather = torch.cat([group.node for group in self.groups])
         present = torch.cat([group.present.flatten() for group in self.groups])
-        self.place = torch.empty_like(graphs.node_graph)
-        self.place[self.gather[present]] = present.nonzero().squeeze(1)
+        place = torch.arange(self.gather.size(0), device=present.device)
+        self.place = torch.zeros_like(graphs.node_graph).index_add(0, self.gather, place * present)
         # Rows of U have norm 1; those of a spectrum from elsewhere are bounded all the same.
         norms = [group.eigenvectors.square().sum(-1).amax() for group in self.groups]
         self.longest = torch.stack(norms).amax()
@@ -59,8 +58,7 @@ class GroupedAttention(AttentionKernel):
             u = group.eigenvectors
             logits = phi1((u * group.importance(importance)[:, :, None]) @ u.mT)
             if q is not None and k is not None:
-                product = q @ k.mT / math.sqrt(terms.channels)
-                logits = logits + (product if terms.psi is None else terms.psi(product))
+                logits = logits + terms.feature_logits(q, k)
             if terms.edge_logits is not None:
                 at_edges = terms.edge_logits.index_select(0, group.edge).T
                 logits = logits.flatten(1).index_add(1, group.edge_pair, at_edges).view_as(logits)
@@ -94,7 +92,7 @@ class GroupedAttention(AttentionKernel):
         if nodes is None:
             return [None] * len(self.groups)
         places = nodes.index_select(0, self.gather)
-        parts = places.split([len(group.node) for group in self.groups])
+        parts = places.split([group.node.size(0) for group in self.groups])
         return [group.heads_first(part) for group, part in zip(self.groups, parts, strict=True)]
 
 

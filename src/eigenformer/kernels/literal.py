@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -34,8 +32,7 @@ class LiteralAttention(AttentionKernel):
         # α_feat = ψ(q_i·k_j / √(d/H)) + W_R ρ(W_A e_ij)
         if terms.queries is not None and terms.keys is not None:
             q, k = p.heads_first(terms.queries[p.node]), p.heads_first(terms.keys[p.node])
-            product = torch.einsum("hbic,hbjc->hbij", q, k) / math.sqrt(terms.channels)
-            logits = logits + (product if terms.psi is None else terms.psi(product))
+            logits = logits + terms.feature_logits(q, k)
         if terms.edge_logits is not None:
             at_edges = terms.edge_logits[p.edge].T
             logits = logits.flatten(1).index_add(1, p.edge_pair, at_edges).view_as(logits)

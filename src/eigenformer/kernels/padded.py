@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -28,35 +27,59 @@ class PaddedGraphs:
     """
 
     def __init__(self, graphs: RaggedGraphs, members: Sequence[int]) -> None:
-        device = graphs.eigenvalues.device
         self.graphs = graphs
         self.members = tuple(members)
-        index = torch.tensor(self.members)
-        n = torch.tensor(graphs.sizes)
-        k = torch.tensor(graphs.frequencies)
-        # A graph's first node, first frequency and first entry of U, and its n and k.
-        layout = torch.stack([n.cumsum(0) - n, k.cumsum(0) - k, (n * k).cumsum(0) - n * k, n, k])
-        node, wave, entry, n, k = layout[:, index, None].to(device)
         self.width = max(graphs.sizes[g] for g in members)
+        source, target = graphs.edge_index
+        if graphs.num_graphs == 1:
+            self._fill_with_one()
+            self.edge = torch.arange(graphs.edge_index.size(1), device=source.device)
+            self.edge_target = target
+            self.edge_pair = target * self.width + source
+            return
+        first = self._fill_with_many()
+        # A node's place is that of its graph's first node, and its number within the graph.
+        graph = graphs.node_graph[target]
+        self.edge = (first[graph] >= 0).nonzero().squeeze(1)
+        graph, source, target = graph[self.edge], source[self.edge], target[self.edge]
+        start = self._starts(graphs.sizes)[graph]
+        self.edge_target = first[graph] + target - start
+        self.edge_pair = self.edge_target * self.width + source - start
 
+    def _fill_with_one(self) -> None:
+        """One graph needs no padding and no lookup, whatever its size (``torch.export`` too)."""
+        n, k = self.width, self.graphs.frequencies[0]
+        device = self.graphs.eigenvalues.device
+        self.present = torch.ones(1, n, dtype=torch.bool, device=device)
+        self.node = torch.arange(n, device=device)
+        self.frequency = torch.arange(k, device=device)[None]
+        self.eigenvectors = self.graphs.eigenvectors.view(1, n, k)
+
+    def _fill_with_many(self) -> Tensor:
+        """Returns the place of every graph's first node, -1 for graphs that are not here."""
+        graphs, device = self.graphs, self.graphs.eigenvalues.device
+        members = torch.tensor(self.members, device=device)
+        entries = [n * k for n, k in zip(graphs.sizes, graphs.frequencies, strict=True)]
+        counts = (graphs.sizes, graphs.frequencies, entries)
+        node, wave, entry = (self._starts(c)[members, None] for c in counts)
+        n, k = (torch.tensor(c, device=device)[members, None] for c in counts[:2])
         column = torch.arange(self.width, device=device)
-        tone = torch.arange(max(graphs.frequencies[g] for g in members), device=device)
+        tone = torch.arange(max(graphs.frequencies[g] for g in self.members), device=device)
         self.present = column < n
         sounding = tone < k
         self.node = (node + column * self.present).flatten()
         self.frequency = wave + tone * sounding
         filled = self.present[..., None] & sounding[:, None]
-        entries = entry[..., None] + column[:, None] * k[..., None] + tone
-        entries = entries.masked_fill(~filled, 0)
-        self.eigenvectors = graphs.eigenvectors[entries].masked_fill(~filled, 0.0)
+        at = entry[..., None] + column[:, None] * k[..., None] + tone
+        self.eigenvectors = graphs.eigenvectors[at * filled].masked_fill(~filled, 0.0)
+        first = torch.full((graphs.num_graphs,), -1, device=device)
+        first[members] = torch.arange(len(members), device=device) * self.width
+        return first
 
-        # Where each node of the batch went, if it is here at all.
-        places = torch.full((graphs.num_nodes,), -1, device=device)
-        here = self.present.flatten()
-        places[self.node[here]] = here.nonzero().squeeze(1)
-        self.edge = (places[graphs.edge_index[1]] >= 0).nonzero().squeeze(1)
-        source, self.edge_target = places[graphs.edge_index[:, self.edge]]
-        self.edge_pair = self.edge_target * self.width + source % self.width
+    def _starts(self, counts: Sequence[int]) -> Tensor:
+        """Where each graph's part begins among parts of the given lengths."""
+        lengths = torch.tensor(counts)
+        return (lengths.cumsum(0) - lengths).to(self.graphs.eigenvalues.device)
 
     def __len__(self) -> int:
         return len(self.members)
@@ -72,13 +95,13 @@ class PaddedGraphs:
 
     def pairs(self, packed: Tensor) -> Tensor:
         """``[heads, Σn²] → [heads, B, width, width]``, 0 where there is no pair."""
-        first = [0, *accumulate(n * n for n in self.graphs.sizes)]
-        start = torch.tensor([first[g] for g in self.members], device=packed.device)
-        n = torch.tensor([self.graphs.sizes[g] for g in self.members], device=packed.device)
+        members = torch.tensor(self.members, device=packed.device)
+        start = self._starts([n * n for n in self.graphs.sizes])[members, None]
+        n = torch.tensor(self.graphs.sizes, device=packed.device)[members, None]
         column = torch.arange(self.width, device=packed.device)
-        entries = (start[:, None] + column * n[:, None])[..., None] + column
         filled = self.present[:, :, None] & self.present[:, None]
-        return packed[:, entries.masked_fill(~filled, 0)].masked_fill(~filled, 0.0)
+        at = (start + column * n)[..., None] + column
+        return packed[:, at * filled].masked_fill(~filled, 0.0)
 
     def each(self, pairs: Tensor) -> dict[int, Tensor]:
         """``[heads, B, width, width]`` as one ``[heads, n, n]`` per member."""

@@ -102,7 +102,9 @@ class NativeAttention(AttentionKernel):
     def tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:
         functions = [phi for pair in phis for phi in pair]
         if len({_shape(phi) for phi in functions}) == 1 and _shape(functions[0]) is not None:
-            self._tabulate(phis)
+            # Tables stay in full precision under autocast, like all that is looked up in them.
+            with torch.autocast("cpu", enabled=False):
+                self._tabulate(phis)
 
     def _tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:
         """φ₂ at the eigenvalues, and φ₁'s linear pieces, of networks of one shape."""
@@ -142,13 +144,15 @@ def _fits(terms: AttentionTerms) -> bool:
     return (
         supports(terms.values)
         and terms.psi in (None, signed_sqrt)
-        and isinstance(terms.phi1, ScalarMLP)
-        and isinstance(terms.phi2, ScalarMLP)
+        and _shape(terms.phi1) == _shape(terms.phi2) is not None
     )
 
 
 def _shape(phi: ScalarFunction) -> tuple[int, ...] | None:
-    return (phi.heads, phi.width, phi.depth) if isinstance(phi, ScalarMLP) else None
+    """What networks must have in common to be evaluated together; None if it cannot be done."""
+    if not isinstance(phi, ScalarMLP) or not supports(phi.weights[0]):
+        return None
+    return phi.heads, phi.width, phi.depth
 
 
 def _pieces(functions: Sequence[Any], low: Tensor, high: Tensor) -> LinearPieces:

@@ -33,6 +33,7 @@ namespace {
 typedef float vf __attribute__((vector_size(4 * kLanes), may_alias));
 typedef int32_t vi __attribute__((vector_size(4 * kLanes), may_alias));
 typedef uint32_t vu __attribute__((vector_size(4 * kLanes)));
+typedef double vd __attribute__((vector_size(8 * kLanes), may_alias));
 
 const vi kLane = {0, 1, 2, 3, 4, 5, 6, 7};
 constexpr int kRows = 2, kColumns = 6;  // of a register block
@@ -188,6 +189,17 @@ void dot(const vf* a, const vf* rows, int64_t channels, int64_t count, vf* out) 
     }
 }
 
+// out[t] = scale Σ_c a[c] · rows[t][c] for queries and keys. ψ is so steep at 0 that the last digit
+// of a product in float32 would move its gradient by 1e-3: so in float64.
+void feature_products(const vd* a, const vd* rows, int64_t channels, int64_t count, double scale,
+                      vf* out) {
+    for (int64_t t = 0; t < count; ++t, rows += channels) {
+        vd sum = {};
+        for (int64_t c = 0; c < channels; ++c) sum += a[c] * rows[c];
+        out[t] = __builtin_convertvector(sum * scale, vf);
+    }
+}
+
 // Hands out pieces of one allocation; starting from null it only measures.
 struct Carver {
     char* at;
@@ -222,6 +234,7 @@ struct BackwardState {
 
 struct Scratch {
     vf *importance, *values, *queries, *keys;  // this graph's, lanes last
+    vd *wide_queries, *wide_keys;              // the same in float64
     float *left, *right;                       // rows of U of the tile, padded with zeros
     vf *product;                               // u_i φ₂(Λ) of kRows rows
     vf *scores, *logits, *row, *other, *edge;
@@ -236,6 +249,8 @@ struct Scratch {
         values = c.take<vf>(features);
         queries = p.psi ? c.take<vf>(features) : nullptr;
         keys = p.psi ? c.take<vf>(features) : nullptr;
+        wide_queries = p.psi ? c.take<vd>(features) : nullptr;
+        wide_keys = p.psi ? c.take<vd>(features) : nullptr;
         left = c.take<float>((kBlock + kRows) * s.padded);
         right = c.take<float>(kWidth * s.padded);
         product = c.take<vf>(kRows * s.padded);
@@ -268,7 +283,7 @@ struct View {
     int64_t lanes, node, n, k;
     const float* u;
     const float* importance;
-    float scale;  // 1 / √C
+    double scale;  // 1 / √C
     float keep_scale;
     uint32_t threshold;
     View(const Problem& problem, const Job& j, const float* shared)
@@ -279,7 +294,7 @@ struct View {
         k = p.first_frequency[job.graph + 1] - p.first_frequency[job.graph];
         u = p.eigenvectors + job.entry;
         importance = p.importance + p.first_frequency[job.graph] * p.heads + job.head;
-        scale = 1.0f / sqrtf((float)p.channels);
+        scale = 1.0 / sqrt((double)p.channels);
         keep_scale = 1.0f / (1.0f - p.dropout);
         threshold = (uint32_t)((double)p.dropout * 2147483648.0);
     }
@@ -469,10 +484,10 @@ void row_logits(const View& g, const Scratch& s, int64_t i, Span columns, const 
                 int64_t stride, int64_t first_edge, int64_t last_edge, vf* x) {
     const int64_t channels = g.p.channels;
     if (g.p.psi) {
-        dot(s.queries + i * channels, s.keys + columns.first * channels, channels, columns.count,
-            x);
+        feature_products(s.wide_queries + i * channels, s.wide_keys + columns.first * channels,
+                         channels, columns.count, g.scale, x);
         for (int64_t j = 0; j < columns.count; ++j)
-            x[j] = psi(x[j] * g.scale, g.p.psi) + phi1[j * stride];
+            x[j] = psi(x[j], g.p.psi) + phi1[j * stride];
     } else {
         for (int64_t j = 0; j < columns.count; ++j) x[j] = phi1[j * stride];
     }
@@ -530,6 +545,10 @@ void prepare(const View& g, const Scratch& s, const Shape& shape) {
     if (g.p.psi) {
         g.lanes_last(g.p.queries, s.queries);
         g.lanes_last(g.p.keys, s.keys);
+        for (int64_t c = 0; c < g.n * g.p.channels; ++c) {
+            s.wide_queries[c] = __builtin_convertvector(s.queries[c], vd);
+            s.wide_keys[c] = __builtin_convertvector(s.keys[c], vd);
+        }
     }
 }
 
@@ -667,11 +686,10 @@ void backward_rows(const View& g, const Scratch& s, const BackwardState& state, 
             // d(q·k/√C) = dx ψ'; the product is computed again, which is cheaper than to keep it.
             const vf* keys_of_columns = s.keys + columns.first * channels;
             vf* dq = s.d_product + r * kWidth;
-            dot(s.queries + i * channels, keys_of_columns, channels, columns.count, dq);
-            for (int64_t j = 0; j < columns.count; ++j) {
-                const vf x = dq[j] * g.scale;
-                dq[j] = dx[j] * psi_slope(x, p.psi) * g.scale;
-            }
+            feature_products(s.wide_queries + i * channels, s.wide_keys + columns.first * channels,
+                             channels, columns.count, g.scale, dq);
+            for (int64_t j = 0; j < columns.count; ++j)
+                dq[j] = dx[j] * psi_slope(dq[j], p.psi) * (float)g.scale;
             accumulate(dq, 1, keys_of_columns, channels, columns.count,
                        state.queries + i * channels);
         }

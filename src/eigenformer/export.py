@@ -1,0 +1,52 @@
+"""An Eigenformer as a function of plain tensors, for ``torch.export``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from eigenformer.kernels import prepare
+from eigenformer.model import Eigenformer
+from eigenformer.ragged import RaggedGraphs
+
+
+class SingleGraph(nn.Module):
+    """Predicts for one graph of any size, from tensors instead of a PyG object.
+
+    The inputs are those of a :class:`torch_geometric.data.Data` that went through
+    :class:`LaplacianSpectrum`, with U as a matrix ``[n, k]``, and are not checked: edges must be
+    distinct, features known. Always computes in plain PyTorch operators, whatever the model's
+    ``attention_backend``.
+
+    Args:
+        model: The model to wrap; put it in eval mode.
+    """
+
+    def __init__(self, model: Eigenformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        eigenvalues: Tensor,
+        eigenvectors: Tensor,
+    ) -> Tensor:
+        """``[1, out]``, or ``[n, out]`` for a node task."""
+        n = x.size(0)
+        # Dense, unlike spectrum.node_degrees, because no shape may depend on the data here.
+        adjacency = torch.zeros(n, n, dtype=torch.bool, device=x.device)
+        adjacency = adjacency.index_put(tuple(edge_index), adjacency.new_ones(()))
+        adjacency = (adjacency | adjacency.T) & ~torch.eye(n, dtype=torch.bool, device=x.device)
+        graphs = RaggedGraphs(
+            sizes=(n,),
+            frequencies=(eigenvalues.size(0),),
+            eigenvalues=eigenvalues,
+            eigenvectors=eigenvectors.flatten(),
+            edge_index=edge_index,
+            degrees=adjacency.sum(1),
+            node_graph=torch.zeros(n, dtype=torch.long, device=x.device),
+        )
+        return self.model.predict(x, edge_attr, prepare(graphs, "torch"))

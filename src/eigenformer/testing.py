@@ -1,0 +1,92 @@
+"""Measured symmetry errors: how far a model is from the invariances it should have.
+
+Each function takes a model (anything that maps a PyG batch to one row per graph or per node) and
+graphs, and returns the largest difference of the outputs, relative to the largest output. Put the
+model in eval mode: dropout and batch statistics break every symmetry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from eigenformer.spectrum import LaplacianSpectrum, eigenspaces
+
+Model = Callable[[Batch], Tensor]
+
+
+def permutation_error(model: Model, data: Data, generator: torch.Generator | None = None) -> float:
+    """Renumbers the nodes at random: graph outputs must stay, node outputs must follow.
+
+    The spectrum of the renumbered graph is computed anew, so that LAPACK is free to choose other
+    signs and bases.
+    """
+    order = torch.randperm(_num_nodes(data), generator=generator)  # new node i was order[i]
+    permuted = permute(data, order)
+    before, after = _run(model, [data]), _run(model, [permuted])
+    return _error(after, before[order] if len(before) == len(order) else before)
+
+
+def batch_error(model: Model, graphs: Sequence[Data]) -> float:
+    """Each graph alone against the same graph among the others."""
+    alone = torch.cat([_run(model, [data]) for data in graphs])
+    return _error(_run(model, graphs), alone)
+
+
+def sign_error(model: Model, data: Data, generator: torch.Generator | None = None) -> float:
+    """Flips the signs of eigenvectors at random."""
+    sizes = data.eigenvalues.shape
+    signs = torch.randint(0, 2, sizes, generator=generator) * 2 - 1
+    return _error(_run(model, [_rotate(data, torch.diag(signs.double()))]), _run(model, [data]))
+
+
+def basis_error(model: Model, data: Data, generator: torch.Generator | None = None) -> float:
+    """Turns every eigenspace by a random orthogonal matrix: another, equally valid basis."""
+    space = eigenspaces(data.eigenvalues)
+    rotation = torch.zeros(len(space), len(space), dtype=torch.float64)
+    for number in space.unique():
+        inside = space == number
+        size = int(inside.sum())
+        random = torch.randn(size, size, dtype=torch.float64, generator=generator)
+        rotation[inside.outer(inside)] = torch.linalg.qr(random)[0].flatten()
+    return _error(_run(model, [_rotate(data, rotation)]), _run(model, [data]))
+
+
+def permute(data: Data, order: Tensor) -> Data:
+    """The same graph with its nodes renumbered: node ``order[i]`` becomes node ``i``.
+
+    Its spectrum is computed anew, in the same precision.
+    """
+    num_nodes = _num_nodes(data)
+    data = data.clone()
+    if data.x is not None:
+        data.x = data.x[order]
+    if data.edge_index is not None:
+        inverse = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order)))
+        data.edge_index = inverse[data.edge_index]
+    data.num_nodes = num_nodes
+    return LaplacianSpectrum(data.get("num_frequencies"), data.eigenvalues.dtype)(data)
+
+
+def _num_nodes(data: Data) -> int:
+    return int(data.num_nodes or 0)
+
+
+def _rotate(data: Data, rotation: Tensor) -> Data:
+    data = data.clone()
+    vectors = data.eigenvectors.view(-1, len(rotation))
+    data.eigenvectors = (vectors.double() @ rotation).to(vectors.dtype).flatten()
+    return data
+
+
+@torch.no_grad()
+def _run(model: Model, graphs: Sequence[Data]) -> Tensor:
+    return model(Batch.from_data_list(list(graphs)))
+
+
+def _error(got: Tensor, expected: Tensor) -> float:
+    scale = expected.abs().max().clamp(min=torch.finfo(expected.dtype).tiny)
+    return float((got - expected).abs().max() / scale)

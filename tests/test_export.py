@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim, export
+
+from eigenformer import Eigenformer
+from eigenformer.export import SingleGraph
+from eigenformer.scalar_mlp import find_knots
+from tests.graphs import random_batch, random_graph, small_config
+
+
+def tensors(data):
+    vectors = data.eigenvectors.view(data.num_nodes, -1)
+    return data.x, data.edge_index, data.edge_attr, data.eigenvalues, vectors
+
+
+@pytest.mark.parametrize("feature_attention", [False, True])
+def test_exported_program_takes_graphs_of_any_size(feature_attention):
+    model = Eigenformer(small_config(feature_attention=feature_attention, pooling="mean")).eval()
+    size = Dim.DYNAMIC
+    shapes = ({0: size}, {1: size}, {0: size}, {0: size}, {0: size, 1: size})
+    program = export(SingleGraph(model), tensors(random_graph(9)), dynamic_shapes=shapes)
+    for n in (5, 14):
+        data = random_graph(n)
+        assert torch.allclose(program.module()(*tensors(data)), model(data), atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["torch", "literal"])
+def test_compiled_model_gives_the_same_outputs_and_gradients(backend):
+    batch = random_batch([5, 9, 9])
+    model = Eigenformer(small_config(layers=1, attention_backend=backend))
+    expected = model(batch)
+    expected.sum().backward()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    torch._dynamo.reset()
+    out = torch.compile(model, backend="aot_eager")(batch)
+    assert torch.allclose(out, expected, atol=1e-5)
+    out.sum().backward()
+    for name, p in model.named_parameters():
+        assert torch.allclose(p.grad, gradients[name], atol=1e-3), name
+
+
+@pytest.mark.slow
+def test_compiled_by_inductor():
+    model = Eigenformer(small_config(layers=1, feature_attention=True)).eval()
+    torch._dynamo.reset()
+    compiled = torch.compile(model)
+    for sizes in ([5, 9, 9], [3, 12]):
+        batch = random_batch(sizes)
+        assert torch.allclose(compiled(batch), model(batch), atol=1e-5)
+
+
+def test_finding_knots_is_a_proper_operator():
+    weights = [torch.randn(3, 4, 1), torch.randn(3, 4, 4), torch.randn(3, 1, 4)]
+    biases = [torch.randn(3, 4), torch.randn(3, 4), torch.randn(3, 1)]
+    ends = torch.tensor([-1.0] * 3), torch.tensor([1.0] * 3)
+    torch.library.opcheck(find_knots, (weights, biases, *ends))

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_geometric.data import Batch, Data
+
+from eigenformer import LaplacianSpectrum
+from eigenformer.ragged import RaggedGraphs
+from tests.graphs import edge_lists, graph, named_graphs, random_batch
+
+
+def test_reads_a_batch(dtype):
+    graphs = list(named_graphs(dtype).values())
+    ragged = RaggedGraphs.from_data(Batch.from_data_list(graphs))
+    assert ragged.sizes == ragged.frequencies == tuple(g.num_nodes for g in graphs)
+    assert ragged.eigenvalues.dtype == dtype
+    assert torch.equal(ragged.node_graph, Batch.from_data_list(graphs).batch)
+
+
+def test_a_graph_alone_needs_no_batch():
+    data = graph(3, [(0, 1)])
+    assert RaggedGraphs.from_data(data).sizes == (3,)
+    data.batch = torch.zeros(3, dtype=torch.long)
+    assert RaggedGraphs.from_data(data).sizes == (3,)
+
+
+@given(edge_lists())
+def test_parallel_edges_are_summed(case):
+    n, edges = case
+    ragged = RaggedGraphs.from_data(graph(n, edges))
+    features = torch.randn(len(edges), 2, dtype=torch.float64)
+    summed = ragged.sum_parallel(features)
+    expected: dict[tuple[int, int], torch.Tensor] = {}
+    for edge, feature in zip(edges, features, strict=True):
+        expected[edge] = expected.get(edge, torch.zeros(2).double()) + feature
+    distinct = [tuple(edge) for edge in ragged.edge_index.T.tolist()]
+    assert sorted(distinct) == sorted(expected)
+    for edge, row in zip(distinct, summed, strict=True):
+        assert torch.allclose(row, expected[edge])
+
+
+def drawn(ragged: RaggedGraphs) -> list[torch.Tensor]:
+    return list(ragged.frequency_weights.split(list(ragged.frequencies)))
+
+
+@pytest.mark.parametrize("fraction", [0.2, 0.5, 0.81, 1.0])
+def test_the_literal_draw_keeps_exactly_its_share(fraction):
+    batch = random_batch([1, 5, 10, 37])
+    ragged = RaggedGraphs.from_data(batch).draw_frequencies(fraction, whole_eigenspaces=False)
+    expected = [math.ceil(round(fraction * n, 6)) for n in (1, 5, 10, 37)]
+    assert [int(part.sum()) for part in drawn(ragged)] == expected
+
+
+@given(st.floats(0.05, 1.0), st.integers(0, 1000))
+def test_whole_eigenspaces_are_drawn_outwards(fraction, seed):
+    graphs = [named_graphs()[n] for n in ("cycle", "complete", "hypercube", "two equal cycles")]
+    torch.manual_seed(seed)
+    ragged = RaggedGraphs.from_data(Batch.from_data_list(graphs)).draw_frequencies(fraction)
+    for data, kept in zip(graphs, drawn(ragged), strict=True):
+        spaces, number, sizes = data.eigenvalues.unique(return_inverse=True, return_counts=True)
+        per_space = torch.zeros(len(spaces)).index_add(0, number, kept)
+        assert ((per_space == 0) | (per_space == sizes)).all()
+        share = math.ceil(fraction * data.num_nodes - 1e-9)
+        taken = sizes[per_space > 0]
+        assert taken.sum() >= share
+        # Outwards, but no further: without the last space drawn it would be too few.
+        assert taken.sum() - taken.max() < share
+
+
+def test_every_frequency_is_drawn_sometimes():
+    ragged = RaggedGraphs.from_data(random_batch([10]))
+    total = sum(ragged.draw_frequencies(0.3).frequency_weights for _ in range(200))
+    assert total.min() > 20
+    assert ragged.frequency_weights is None
+
+
+def without(data: Data, attribute: str) -> Data:
+    data = data.clone()
+    delattr(data, attribute)
+    return data
+
+
+def changed(data: Data, **attributes: object) -> Data:
+    data = data.clone()
+    for name, value in attributes.items():
+        setattr(data, name, value)
+    return data
+
+
+def test_clear_errors():
+    data = graph(3, [(0, 1), (1, 2)])
+    nan = torch.full((3,), torch.nan)
+    cases = {
+        "no 'eigenvalues': apply eigenformer.LaplacianSpectrum": without(data, "eigenvalues"),
+        "no 'eigenvectors'": without(data, "eigenvectors"),
+        "graph 0 of the batch: eigenpairs that are not finite": changed(data, eigenvalues=nan),
+        "do not fit the graphs' sizes": changed(data, eigenvalues=torch.zeros(2)),
+        r"edge \[0, 9\] \(column 0\)": changed(data, edge_index=torch.tensor([[0], [9]])),
+        "2 values for 1 graphs": changed(data, num_frequencies=torch.tensor([3, 3])),
+        "sorted by graph": changed(data, batch=torch.tensor([0, 1, 0])),
+        "graph 0 of the batch has no nodes": changed(data, x=torch.empty(0, 1)),
+    }
+    for message, broken in cases.items():
+        with pytest.raises(ValueError, match=message):
+            RaggedGraphs.from_data(broken)
+
+
+def test_errors_name_the_graph():
+    graphs = [graph(3, [(0, 1)]), graph(4, [(0, 1)]), graph(2, [(0, 1)])]
+    graphs[1].eigenvectors = graphs[1].eigenvectors * torch.nan
+    with pytest.raises(ValueError, match="graph 1 of the batch: .*'eigenvectors'"):
+        RaggedGraphs.from_data(Batch.from_data_list(graphs))
+    batch = random_batch([3, 4])
+    batch.edge_index = torch.tensor([[4], [0]])
+    with pytest.raises(ValueError, match="graph 1 of the batch: edge_index leaves the graph"):
+        RaggedGraphs.from_data(batch)
+    batch = random_batch([3, 4, 5])
+    batch.ptr = torch.tensor([0, 7, 7, 12])
+    with pytest.raises(ValueError, match="graph 1 of the batch has no nodes"):
+        RaggedGraphs.from_data(batch)
+
+
+def test_a_spectrum_of_k_frequencies_batches():
+    transform = LaplacianSpectrum(k=4)
+    graphs = [transform(g) for g in (graph(3, [(0, 1)]), graph(9, [(i, i + 1) for i in range(8)]))]
+    ragged = RaggedGraphs.from_data(Batch.from_data_list(graphs))
+    assert ragged.frequencies == (3, 4)
+    assert RaggedGraphs.from_data(graphs[1]).frequencies == (4,)

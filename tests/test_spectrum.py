@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import time
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from torch_geometric.data import Batch, Data
+
+from eigenformer import LaplacianSpectrum
+from eigenformer import spectrum as module
+from eigenformer.spectrum import (
+    eigenspaces,
+    laplacian_spectra,
+    laplacian_spectrum,
+    node_degrees,
+    normalized_laplacian,
+)
+from tests.graphs import dense_adjacency, edge_lists, from_networkx, graph, named_graphs
+
+
+def structure(g: nx.Graph) -> tuple[torch.Tensor, int]:
+    data = from_networkx(g)
+    return data.edge_index, data.num_nodes
+
+
+@given(edge_lists())
+def test_laplacian_follows_its_definition(case):
+    n, edges = case
+    data = graph(n, edges)
+    adjacency = dense_adjacency(data)
+    degree = adjacency.sum(1)
+    scale = torch.where(degree > 0, degree.clamp(min=1).rsqrt(), 0.0)
+    expected = scale[:, None] * (torch.diag(degree) - adjacency) * scale
+    assert torch.allclose(normalized_laplacian(data.edge_index, n), expected, atol=1e-15)
+    assert torch.equal(node_degrees(data.edge_index, n).double(), degree)
+
+
+@given(edge_lists())
+def test_spectrum_rebuilds_the_laplacian(case):
+    n, edges = case
+    data = graph(n, edges, torch.float64)
+    u = data.eigenvectors.view(n, n)
+    laplacian = normalized_laplacian(data.edge_index, n)
+    assert torch.allclose(u @ torch.diag(data.eigenvalues) @ u.T, laplacian, atol=1e-12)
+    assert torch.allclose(u.T @ u, torch.eye(n).double(), atol=1e-12)
+    assert data.eigenvalues.min() >= 0
+    assert data.eigenvalues.max() <= 2
+    assert (data.eigenvalues.diff() >= 0).all()
+    components = nx.number_connected_components(nx.from_numpy_array(dense_adjacency(data).numpy()))
+    assert (data.eigenvalues < 1e-9).sum() == components
+
+
+def test_isolated_nodes_have_eigenvalue_zero():
+    assert graph(3, []).eigenvalues.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["complete", "cycle", "hypercube", "two equal cycles"])
+def test_an_eigenspace_has_one_eigenvalue_even_in_float32(name):
+    values = named_graphs()[name].eigenvalues
+    exact = np.round(torch.linalg.eigvalsh(normalized_laplacian(*_parts(name))).numpy(), 6)
+    assert len(values.unique()) == len(np.unique(exact))
+
+
+def _parts(name):
+    data = named_graphs()[name]
+    return data.edge_index, data.num_nodes
+
+
+def test_eigenspaces_are_numbered_by_gaps():
+    values = torch.tensor([0.0, 1.0, 1.0 + 5e-7, 1.0 + 2e-6, 2.0], dtype=torch.float64)
+    assert eigenspaces(values).tolist() == [0, 1, 1, 2, 3]
+
+
+def test_pyg_batches_without_padding(dtype):
+    graphs = list(named_graphs(dtype).values())
+    batch = Batch.from_data_list(graphs)
+    sizes = [g.num_nodes for g in graphs]
+    assert batch.eigenvalues.shape == (sum(sizes),)
+    assert batch.eigenvectors.shape == (sum(n * n for n in sizes),)
+    assert batch.eigenvectors.dtype == dtype
+    for before, after in zip(graphs, batch.to_data_list(), strict=True):
+        assert torch.equal(before.eigenvectors, after.eigenvectors)
+
+
+def test_the_input_is_not_changed():
+    data = Data(edge_index=torch.tensor([[0, 0, 1], [1, 0, 0]]), num_nodes=2)
+    before = data.to_dict()
+    LaplacianSpectrum()(data)
+    LaplacianSpectrum().forward(data)
+    LaplacianSpectrum().many([data])
+    assert list(data.to_dict()) == list(before)
+    assert torch.equal(data.edge_index, torch.tensor([[0, 0, 1], [1, 0, 0]]))
+
+
+@pytest.mark.parametrize(
+    ("k", "kept"), [(1, 1), (2, 3), (3, 3), (4, 5), (11, 11), (12, 12), (99, 12)]
+)
+def test_k_is_rounded_outwards_to_whole_eigenspaces(k, kept):
+    # The 12-cycle has eigenvalues 1 - cos(2πm/12): 0 and 2 once, the others twice.
+    data = LaplacianSpectrum(k)(Data(edge_index=structure(nx.cycle_graph(12))[0], num_nodes=12))
+    assert data.num_frequencies == kept
+    assert data.eigenvalues.shape == (kept,)
+    assert data.eigenvectors.shape == (12 * kept,)
+
+
+def test_many_equals_one_by_one():
+    graphs = [*named_graphs(torch.float64).values()]
+    bare = [Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in graphs]
+    for k in (None, 4):
+        transform = LaplacianSpectrum(k, torch.float64)
+        for alone, together in zip(map(transform, bare), transform.many(bare), strict=True):
+            n = alone.num_nodes
+            assert torch.allclose(alone.eigenvalues, together.eigenvalues, atol=1e-12)
+            u, v = alone.eigenvectors.view(n, -1), together.eigenvectors.view(n, -1)
+            assert torch.allclose(u @ u.T, v @ v.T, atol=1e-9)
+
+
+SPARSE = {
+    "cycle": nx.cycle_graph(600),
+    "grid": nx.grid_2d_graph(25, 25, periodic=True),
+    "path": nx.path_graph(700),
+    "random regular": nx.random_regular_graph(4, 800, seed=0),
+    "many components": nx.disjoint_union_all([nx.cycle_graph(6)] * 100),
+    "isolated nodes": nx.disjoint_union(nx.path_graph(600), nx.empty_graph(5)),
+    "tree": nx.balanced_tree(3, 5),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_solver_finds_what_the_dense_one_does(name, monkeypatch):
+    monkeypatch.setattr(module, "_MIN_SPARSE_NODES", 300)
+    edge_index, n = structure(SPARSE[name])
+    sparse = module._lowest_of_sparse(edge_index, n, 20)
+    assert sparse is not None
+    values, vectors = torch.linalg.eigh(normalized_laplacian(edge_index, n))
+    dense = module._tidy(values, vectors, 20)
+    assert torch.allclose(sparse.eigenvalues, dense.eigenvalues, atol=1e-10)
+    u, v = sparse.eigenvectors, dense.eigenvectors
+    # Weighting each frequency differently shows that eigenvectors match their eigenvalues.
+    weight = torch.linspace(1, 2, len(dense.eigenvalues.unique())).double()
+    weight = weight[eigenspaces(dense.eigenvalues)]
+    assert torch.allclose(u * weight @ u.T, v * weight @ v.T, atol=1e-8)
+
+
+def test_where_the_sparse_solver_gives_up_the_dense_one_answers():
+    edge_index, n = structure(nx.star_graph(600))  # eigenvalue 1 has 599 dimensions
+    assert module._lowest_of_sparse(edge_index, n, 8) is None
+    spectrum = laplacian_spectrum(edge_index, n, 8)
+    assert spectrum.eigenvectors.shape == (601, 600)
+
+
+def test_clear_errors():
+    with pytest.raises(ValueError, match="without nodes"):
+        laplacian_spectrum(torch.empty(2, 0, dtype=torch.long), 0)
+    with pytest.raises(ValueError, match="refers to node 7"):
+        laplacian_spectrum(torch.tensor([[0], [7]]), 3)
+    with pytest.raises(ValueError, match=r"30000 nodes needs about 27 GB.*k=64"):
+        laplacian_spectrum(torch.tensor([[0], [1]]), 30_000)
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        LaplacianSpectrum(0)
+    with (
+        pytest.warns(UserWarning, match="num_nodes"),
+        pytest.raises(ValueError, match="'x' or 'num_nodes'"),
+    ):
+        LaplacianSpectrum()(Data())
+
+
+def test_zinc_in_seconds(raw_dir):
+    with np.load(raw_dir / "zinc" / "zinc12k.npz", allow_pickle=False) as zinc:
+        bonds = torch.from_numpy(zinc["bond"][:, :2].astype(np.int64)).T
+        node, bond = zinc["node_offset"], zinc["bond_offset"]
+    graphs = [
+        (bonds[:, bond[g] : bond[g + 1]], int(node[g + 1] - node[g])) for g in range(len(node) - 1)
+    ]
+    assert len(graphs) == 12_000
+    start = time.perf_counter()
+    spectra = laplacian_spectra(graphs)
+    assert time.perf_counter() - start < 15
+    assert sum(len(s.eigenvalues) for s in spectra) == 277_864
