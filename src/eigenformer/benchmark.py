@@ -285,12 +285,12 @@ def _forget_peak() -> None:
 
 
 def literal_gigabytes(setup: Setup) -> float:
-    """About what the literal implementation keeps: five tensors of B·H·N²·p numbers a layer."""
+    """About what the literal implementation keeps: three tensors of B·H·N²·p numbers a layer."""
     model = load_preset(WORKLOADS[setup.workload].preset).model.replace(**setup.changes)
     load = WORKLOADS[setup.workload]
     graphs, nodes = (load.graphs, load.high) if setup.nodes is None else (1, setup.nodes)
     layers = model.layers if setup.part == "step" else 1
-    return 5 * 4 * layers * graphs * model.heads * nodes**2 * model.phi_width / 2**30
+    return 3 * 4 * layers * graphs * model.heads * nodes**2 * model.phi_width / 2**30
 
 
 def steps(workloads: list[str], threads: list[int]) -> Iterator[Setup]:
