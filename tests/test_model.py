@@ -90,7 +90,8 @@ def test_attention_of_every_layer_and_graph():
     model = Eigenformer(small_config()).eval()
     batch = Batch.from_data_list(graphs)
     prediction, attention = model(batch, return_attention=True)
-    assert torch.equal(prediction, model(batch))
+    # Only the torch kernels hand out the attention: the default may be another, exact to rounding.
+    torch.testing.assert_close(prediction, model(batch), rtol=1e-4, atol=1e-5)
     assert [[a.shape for a in layer] for layer in attention] == [[(4, n, n) for n in (9, 3, 5)]] * 2
     # The graphs keep their order, though the kernel groups them by size.
     for g, data in enumerate(graphs):

@@ -10,14 +10,10 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from eigenformer.kernels import AttentionKernel, AttentionTerms, Backend, prepare
+from eigenformer.kernels.base import signed_sqrt
 from eigenformer.options import Psi
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import ScalarMLP
-
-
-def signed_sqrt(x: Tensor, eps: float = 1e-6) -> Tensor:
-    r""":math:`\psi(x) = x / \sqrt{|x| + \epsilon}`: signed square root, finite slope at 0."""
-    return x * torch.rsqrt(x.abs() + eps)
 
 
 class SpectrumAwareAttention(nn.Module):
@@ -97,6 +93,7 @@ class SpectrumAwareAttention(nn.Module):
         edge_attr: Tensor | None = None,
         no_edge: Tensor | None = None,
         return_attention: bool = False,
+        edge_kind: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         r"""Attends over each graph.
 
@@ -107,6 +104,8 @@ class SpectrumAwareAttention(nn.Module):
             edge_attr: Encoded edge features ``[M, d]``, one row per column of ``edge_index``.
             no_edge: :math:`e_{ij}` of a pair that is no edge, ``[d]`` (default: zeros).
             return_attention: Also return the attention of each graph, ``[heads, n, n]``.
+            edge_kind: ``[M]``, where many edges are alike: the row of ``edge_attr`` that each edge
+                has, for a graph without parallel edges (default: its own).
         """
         if isinstance(graphs, Data):
             graphs = prepare(RaggedGraphs.from_data(graphs, x.dtype), self.backend)
@@ -115,14 +114,14 @@ class SpectrumAwareAttention(nn.Module):
                 f"edge_attr is {'given' if edge_attr is not None else 'missing'}, but the layer "
                 f"was made with edge_features={self.edge_features}"
             )
-        values = self.value(x)
+        bias = self.value.bias
         edge_values = edge_logits = None
         if edge_attr is not None:
-            edges = graphs.graphs.sum_parallel(edge_attr)
+            edges = edge_attr if edge_kind is not None else graphs.graphs.sum_parallel(edge_attr)
             none = (x.new_zeros(self.channels) if no_edge is None else no_edge)[None]
             # Σ_j α_ij W_E e_ij = Σ_j α_ij W_E e_none + Σ_edges α_ij W_E (e_ij − e_none): the first
-            # sum joins the values, the second runs over edges only; no N × N × d tensor.
-            values = values + self.edge_value(none)
+            # sum joins the bias of W_V, the second runs over edges only; no N × N × d tensor.
+            bias = bias + self.edge_value(none)[0]
             edge_values = self._split(F.linear(edges - none, self.edge_value.weight))
             if self.feature_attention:
                 # What W_R ρ(W_A e_none) adds to every pair cancels in the softmax.
@@ -130,12 +129,13 @@ class SpectrumAwareAttention(nn.Module):
         terms = AttentionTerms(
             phi1=self.phi1,
             phi2=self.phi2,
-            values=self._split(values),
+            values=self._split(F.linear(x, self.value.weight, bias)),
             queries=self._split(self.query(x)) if self.feature_attention else None,
             keys=self._split(self.key(x)) if self.feature_attention else None,
             psi=signed_sqrt if self.psi == "signed_sqrt" else None,
             edge_logits=edge_logits,
             edge_values=edge_values,
+            edge_kind=edge_kind,
         )
         dropout = self.dropout if self.training else 0.0
         # Logits stay in full precision under autocast: φ₁ and ψ are steep where they matter.

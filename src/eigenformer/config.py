@@ -156,7 +156,8 @@ class EigenformerConfig(Settings):
         frequency_fraction: The share of each graph's frequencies used in a training step.
         frequency_draw: Draw them as whole ``eigenspaces``, or one by one (``literal``, the
             paper's way, which makes the output depend on the choice of eigenvectors).
-        attention_backend: How attention is computed: ``auto``, ``torch`` or ``literal``.
+        attention_backend: How attention is computed: ``auto``, ``native``, ``torch`` or
+            ``literal``.
     """
 
     node_encoder: EncoderSpec

@@ -20,6 +20,13 @@ class FeatureEncoder(nn.Module, ABC):
         """What is wrong with ``features``: the rows concerned and the reason; None if nothing."""
         return None
 
+    def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Where there are but few different rows: all that can occur, and which each row is.
+
+        Encoding those and picking is the same as encoding every row, and cheaper.
+        """
+        return None
+
     def no_edge(self) -> Tensor | None:
         """The vector of a pair of nodes that is no edge; None for zeros."""
         return None
@@ -48,6 +55,10 @@ class EmbeddingEncoder(FeatureEncoder):
 
     def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
         return _type_problem(features, [self.embedding.num_embeddings])
+
+    def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
+        types = torch.arange(self.embedding.num_embeddings, device=features.device)
+        return types, features.view(-1).long()
 
     def no_edge(self) -> Tensor | None:
         if self.no_edge_type is None:
@@ -128,6 +139,10 @@ class OnesEncoder(FeatureEncoder):
 
     def forward(self, features: Tensor) -> Tensor:
         return self.ones.expand(features.size(0), -1)
+
+    def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
+        kind = torch.zeros(len(features), dtype=torch.long, device=features.device)
+        return features.new_empty(1, 0), kind
 
 
 def _width(features: Tensor) -> int:

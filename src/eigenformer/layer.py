@@ -35,7 +35,12 @@ class DegreeScaler(nn.Module):
         nn.init.zeros_(self.theta2)
 
     def forward(self, x: Tensor, degrees: Tensor) -> Tensor:
-        return x * torch.addcmul(self.theta1, degrees.to(x.dtype).log1p()[:, None], self.theta2)
+        return x * self.scale(degrees)
+
+    def scale(self, degrees: Tensor) -> Tensor:
+        """θ₁ + log(1 + d_i) θ₂, ``[Σn, d]``."""
+        log_degrees = degrees.to(self.theta1.dtype).log1p()[:, None]
+        return torch.addcmul(self.theta1, log_degrees, self.theta2)
 
 
 class EigenformerLayer(nn.Module):
@@ -94,22 +99,24 @@ class EigenformerLayer(nn.Module):
         graphs: AttentionKernel | Data,
         edge_attr: Tensor | None = None,
         no_edge: Tensor | None = None,
-        degree_scaler: DegreeScaler | None = None,
+        degree_scale: Tensor | None = None,
         return_attention: bool = False,
+        edge_kind: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Updates the nodes.
 
-        Takes what :class:`SpectrumAwareAttention` takes. ``degree_scaler`` is one shared by
-        several layers, for a layer that has none of its own.
+        Takes what :class:`SpectrumAwareAttention` takes. ``degree_scale`` is that of a
+        :class:`DegreeScaler` which several layers share, for a layer that has none of its own.
         """
         if isinstance(graphs, Data):
             structure = RaggedGraphs.from_data(graphs, x.dtype)
             graphs = prepare(structure, self.attention.backend)
-        attended = self.attention(x, graphs, edge_attr, no_edge, return_attention)
+        attended = self.attention(x, graphs, edge_attr, no_edge, return_attention, edge_kind)
         attended, attention = attended if return_attention else (attended, None)
-        scaler = degree_scaler if degree_scaler is not None else self.degree_scaler
-        if scaler is not None:
-            attended = scaler(attended, graphs.graphs.degrees)
+        if degree_scale is not None:
+            attended = attended * degree_scale
+        elif self.degree_scaler is not None:
+            attended = self.degree_scaler(attended, graphs.graphs.degrees)
         x = self.norm1(x + self.dropout(attended))
         x = self.norm2(x + self.ffn(x))
         return x if attention is None else (x, attention)

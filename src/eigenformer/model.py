@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.config import (
     CategoricalSpec,
     EigenformerConfig,
@@ -157,13 +158,21 @@ class Eigenformer(nn.Module):
         attention: list[list[Tensor]] | None = None,
     ) -> Embedding:
         x = self.node_encoder(x)
-        no_edge = None
-        if self.edge_encoder is not None:
+        no_edge = edge_kind = None
+        if self.edge_encoder is not None and edge_attr is not None:
+            # Parallel edges are summed, so that there are more kinds than the encoder knows.
+            if graphs.graphs.edge_slot is None:
+                edge_attr, edge_kind = self.edge_encoder.kinds(edge_attr) or (edge_attr, None)
             edge_attr, no_edge = self.edge_encoder(edge_attr), self.edge_encoder.no_edge()
         if self.input_norm is not None:
             x = self.input_norm(x)
+        scaler = self.degree_scaler
+        scale = None if scaler is None else scaler.scale(graphs.graphs.degrees)
+        if attention is None:
+            modules = (m for m in self.modules() if isinstance(m, SpectrumAwareAttention))
+            graphs.tabulate([(m.phi1, m.phi2) for m in modules])
         for layer in self.layers:
-            x = layer(x, graphs, edge_attr, no_edge, self.degree_scaler, attention is not None)
+            x = layer(x, graphs, edge_attr, no_edge, scale, attention is not None, edge_kind)
             if attention is not None:
                 x, weights = x
                 attention.append(weights)
