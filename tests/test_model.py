@@ -246,7 +246,7 @@ def test_errors_name_the_graph_and_the_attribute():
             m(batch)
     batch = random_batch([3])
     batch.edge_attr = batch.edge_attr[:1]
-    with pytest.raises(ValueError, match=r"edge_attr: 1 rows, expected"):
+    with pytest.raises(ValueError, match="edge_attr: 1 rows in the batch, expected"):
         model(batch)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,7 @@ from torch_geometric.data import Data
 
 from eigenformer.kernels import AttentionKernel, AttentionTerms, Backend, prepare
 from eigenformer.kernels.base import signed_sqrt
+from eigenformer.nearest import unknown
 from eigenformer.options import Psi
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import ScalarMLP
@@ -55,8 +57,13 @@ class SpectrumAwareAttention(nn.Module):
         backend: Backend = "auto",
     ) -> None:
         super().__init__()
-        if channels % heads:
+        if heads < 1 or channels % heads:
             raise ValueError(f"heads must divide channels, got {heads} and {channels}")
+        for name, value, choices in (("psi", psi, Psi), ("backend", backend, Backend)):
+            if value not in get_args(choices):
+                raise ValueError(unknown(f"{name}: '{value}'", value, get_args(choices)))
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout: must be in [0, 1), got {dropout}")
         self.channels, self.heads = channels, heads
         self.feature_attention, self.edge_features = feature_attention, edge_features
         self.psi = psi
@@ -109,6 +116,11 @@ class SpectrumAwareAttention(nn.Module):
         """
         if isinstance(graphs, Data):
             graphs = prepare(RaggedGraphs.from_data(graphs, x.dtype), self.backend)
+        if x.shape != (graphs.graphs.num_nodes, self.channels):
+            raise ValueError(
+                f"x: shape {tuple(x.shape)}, expected one row of {self.channels} for each of "
+                f"{graphs.graphs.num_nodes} nodes"
+            )
         if (edge_attr is not None) != self.edge_features:
             raise ValueError(
                 f"edge_attr is {'given' if edge_attr is not None else 'missing'}, but the layer "

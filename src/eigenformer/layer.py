@@ -43,6 +43,16 @@ class DegreeScaler(nn.Module):
         return torch.addcmul(self.theta1, log_degrees, self.theta2)
 
 
+def check_batch_norm(module: nn.Module, num_nodes: int) -> None:
+    """Raises an error that says what to do where one node is all there is to normalise over."""
+    norms = (m for m in module.modules() if isinstance(m, nn.BatchNorm1d))
+    if num_nodes < 2 and any(norm.training for norm in norms):
+        raise ValueError(
+            "graph 0 of the batch: x: a training batch of one node is too small for batch norm, "
+            "which needs at least two nodes; use a larger batch, or eval()"
+        )
+
+
 class EigenformerLayer(nn.Module):
     r"""One transformer layer: spectrum-aware attention, degree scaling, feed-forward network.
 
@@ -73,15 +83,16 @@ class EigenformerLayer(nn.Module):
         **attention: Any,
     ) -> None:
         super().__init__()
+        width = channels if ffn_width is None else ffn_width
         self.attention = SpectrumAwareAttention(channels, dropout=attention_dropout, **attention)
         self.degree_scaler = DegreeScaler(channels) if degree_scaler else None
         self.norm1 = nn.BatchNorm1d(channels, affine=norm_affine)
         self.norm2 = nn.BatchNorm1d(channels, affine=norm_affine)
         self.ffn = nn.Sequential(
-            nn.Linear(channels, ffn_width or channels),
+            nn.Linear(channels, width),
             nn.ReLU(),
             nn.Dropout(dropout),
-            nn.Linear(ffn_width or channels, channels),
+            nn.Linear(width, channels),
             nn.Dropout(dropout),
         )
         self.dropout = nn.Dropout(dropout)
@@ -111,6 +122,7 @@ class EigenformerLayer(nn.Module):
         if isinstance(graphs, Data):
             structure = RaggedGraphs.from_data(graphs, x.dtype)
             graphs = prepare(structure, self.attention.backend)
+        check_batch_norm(self, x.size(0))
         attended = self.attention(x, graphs, edge_attr, no_edge, return_attention, edge_kind)
         attended, attention = attended if return_attention else (attended, None)
         if degree_scale is not None:

@@ -25,7 +25,7 @@ from eigenformer.encoders import (
     OnesEncoder,
 )
 from eigenformer.kernels import AttentionKernel, prepare
-from eigenformer.layer import DegreeScaler, EigenformerLayer
+from eigenformer.layer import DegreeScaler, EigenformerLayer, check_batch_norm
 from eigenformer.ragged import RaggedGraphs, name_graph
 
 
@@ -51,6 +51,8 @@ class Eigenformer(nn.Module):
 
     def __init__(self, config: EigenformerConfig) -> None:
         super().__init__()
+        if not isinstance(config, EigenformerConfig):
+            raise TypeError(f"expected an EigenformerConfig, got a {type(config).__name__}")
         self.config = config
         d = config.hidden_dim
         self.node_encoder = _encoder(config.node_encoder, d)
@@ -139,11 +141,7 @@ class Eigenformer(nn.Module):
         """What does not depend on the weights: the features, checked, and the structure."""
         graphs = RaggedGraphs.from_data(batch, self.head.weight.dtype)
         x, edge_attr = self._features(batch, graphs)
-        if self.training and graphs.num_nodes < 2:
-            raise ValueError(
-                "graph 0 of the batch: x: a training batch of one node is too small for batch "
-                "norm, which needs at least two nodes; use a larger batch, or model.eval()"
-            )
+        check_batch_norm(self, graphs.num_nodes)
         if self.training and self.config.frequency_fraction < 1:
             graphs = graphs.draw_frequencies(
                 self.config.frequency_fraction, self.config.frequency_draw == "eigenspaces"
@@ -218,7 +216,10 @@ def _feature(batch: Data, attribute: str, encoder: FeatureEncoder, graph_of_row:
             f"and the model encodes it with {type(encoder).__name__}"
         )
     if len(features) != len(graph_of_row):
-        raise ValueError(f"{attribute}: {len(features)} rows, expected {len(graph_of_row)}")
+        raise ValueError(
+            f"{attribute}: {len(features)} rows in the batch, expected {len(graph_of_row)}, one "
+            f"for every {'node' if attribute == 'x' else 'edge'}"
+        )
     problem = encoder.problem(features)
     if problem is not None:
         rows, reason = problem
