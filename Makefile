@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+NATIVE := $(wildcard src/eigenformer/kernels/native/*.cpp src/eigenformer/kernels/native/*.h)
 
-.PHONY: install test test-slow lint format clean
+.PHONY: install test test-slow test-sanitize bench lint format clean
 
 install: $(INSTALLED)
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt setup.py $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
@@ -18,6 +19,13 @@ test: install
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow
+
+# The native kernel's tests on a build that reports bad addresses and undefined behaviour.
+test-sanitize: install
+	$(BIN)/python -m pytest -m slow tests/kernels/test_native.py -k sanitizers
+
+bench: install
+	$(BIN)/eigenformer bench --output build/bench
 
 lint: install
 	$(BIN)/ruff check
@@ -29,4 +37,5 @@ format: install
 	$(BIN)/ruff format
 
 clean:
+	rm -f src/eigenformer/kernels/native/*.so
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,7 +23,8 @@ def test_signed_sqrt_is_smooth_at_zero(dtype):
 
 @pytest.mark.parametrize("backend", ["torch", "literal"])
 @pytest.mark.parametrize("feature_attention", [False, True])
-def test_gradcheck(backend, feature_attention):
+@pytest.mark.parametrize("thorough", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_gradcheck(backend, feature_attention, thorough):
     graphs = [named_graphs(torch.float64)[n] for n in ("directed", "multi-edges", "one node")]
     batch = Batch.from_data_list(graphs)
     layer = SpectrumAwareAttention(
@@ -37,7 +38,8 @@ def test_gradcheck(backend, feature_attention):
 
     inputs = [torch.randn(s, 4).double() for s in (batch.num_nodes, batch.num_edges)]
     inputs = [*inputs, torch.randn(4).double(), *(p.detach() for p in parameters)]
-    assert torch.autograd.gradcheck(attend, [i.requires_grad_() for i in inputs], eps=1e-7)
+    inputs = [i.requires_grad_() for i in inputs]
+    assert torch.autograd.gradcheck(attend, inputs, eps=1e-7, fast_mode=not thorough)
 
 
 @pytest.mark.parametrize("backend", ["torch", "literal"])
@@ -84,8 +86,18 @@ def test_edge_features_follow_the_edge_direction():
 
 def test_wrong_use():
     data = graph(3, [(0, 1)])
-    with pytest.raises(ValueError, match="heads must divide channels"):
-        SpectrumAwareAttention(10, 4)
+    for heads in (4, 0):
+        with pytest.raises(ValueError, match="heads must divide channels"):
+            SpectrumAwareAttention(10, heads)
+    with pytest.raises(ValueError, match="psi: 'signed_sqr': unknown; .*'signed_sqrt'"):
+        SpectrumAwareAttention(8, 4, psi="signed_sqr")
+    with pytest.raises(ValueError, match="backend: 'litera': unknown; .*'literal'"):
+        SpectrumAwareAttention(8, 4, backend="litera")
+    with pytest.raises(ValueError, match=r"dropout: must be in \[0, 1\)"):
+        SpectrumAwareAttention(8, 4, dropout=1.0)
+    for rows in (2, 5):
+        with pytest.raises(ValueError, match=f"x: shape .{rows}, 8.*each of 3 nodes"):
+            SpectrumAwareAttention(8, 4)(torch.randn(rows, 8), data)
     with pytest.raises(ValueError, match=r"edge_attr is missing.*edge_features=True"):
         SpectrumAwareAttention(8, 4, edge_features=True)(torch.randn(3, 8), data)
     with pytest.raises(ValueError, match=r"edge_attr is given.*edge_features=False"):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from eigenformer import EigenformerConfig, load_preset, presets
@@ -109,6 +110,28 @@ def test_errors_name_the_whole_path():
 def test_direct_construction_is_checked_too():
     with pytest.raises(ConfigError, match="pooling: 'max': unknown"):
         EigenformerConfig(node_encoder=OnesSpec(), pooling="max")
+
+
+def test_numbers_of_numpy_are_numbers():
+    config = EigenformerConfig(
+        node_encoder=OnesSpec(), layers=np.int64(3), dropout=np.float64(0.1), norm_affine=np.True_
+    )
+    assert (config.layers, config.dropout, config.norm_affine) == (3, 0.1, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"betas": [0.9, 1.5]}, r"betas: takes two numbers in \[0, 1\)"),
+        ({"learning_rate": float("nan")}, "learning_rate: must be positive"),
+        ({"learning_rate": float("inf")}, "learning_rate: must be positive"),
+        ({"warmup_epochs": 3000}, "warmup_epochs: 3000 of 2000 epochs"),
+        ({"weight_decay": -1.0}, "weight_decay: must not be negative"),
+    ],
+)
+def test_impossible_training(change, message):
+    with pytest.raises(ConfigError, match=message):
+        load_preset("zinc").training.replace(**change)
 
 
 def test_unknown_preset():

@@ -61,5 +61,8 @@ def test_problems_are_found():
     assert linear.problem(torch.zeros(3, 2)) is None
     assert problem(linear, torch.tensor([[0.0, 1.0], [torch.nan, 0.0]]))[0] == [1]
     assert problem(linear, torch.tensor([[0.0, torch.inf]])) == ([0], "a NaN or infinite value")
+    huge = torch.tensor([[0.0, 1e230]], dtype=torch.float64)  # infinite in the model's float32
+    assert problem(linear, huge)[0] == [0]
+    assert problem(embedding, torch.tensor([9], dtype=torch.uint16))[0] == [0]
     assert "3 features, the encoder takes 2" in problem(linear, torch.zeros(1, 3))[1]
     assert "complex" in problem(linear, torch.zeros(1, 2, dtype=torch.complex64))[1]

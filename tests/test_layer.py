@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from eigenformer import EigenformerLayer
@@ -66,6 +67,15 @@ def test_reset_parameters_starts_again():
     for name, p in layer.named_parameters():
         if "theta" not in name:
             assert not torch.equal(before[name], p), name
+
+
+def test_one_node_is_too_few_to_train_on():
+    layer, data = EigenformerLayer(8, heads=2), graph(1, [])
+    with pytest.raises(ValueError, match="one node is too small for batch norm"):
+        layer(torch.randn(1, 8), data)
+    layer.norm1.eval()
+    layer.norm2.eval()
+    assert layer(torch.randn(1, 8), data).shape == (1, 8)
 
 
 def test_dropout_acts_only_in_training():

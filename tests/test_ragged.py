@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
 
 from eigenformer import LaplacianSpectrum
 from eigenformer.ragged import RaggedGraphs
@@ -95,18 +95,39 @@ def test_clear_errors():
     data = graph(3, [(0, 1), (1, 2)])
     nan = torch.full((3,), torch.nan)
     cases = {
-        "no 'eigenvalues': apply eigenformer.LaplacianSpectrum": without(data, "eigenvalues"),
+        "graphs have no 'eigenvalues': apply eigenformer.LaplacianSpectrum": without(
+            data, "eigenvalues"
+        ),
         "no 'eigenvectors'": without(data, "eigenvectors"),
         "graph 0 of the batch: eigenpairs that are not finite": changed(data, eigenvalues=nan),
         "do not fit the graphs' sizes": changed(data, eigenvalues=torch.zeros(2)),
         r"edge \[0, 9\] \(column 0\)": changed(data, edge_index=torch.tensor([[0], [9]])),
         "2 values for 1 graphs": changed(data, num_frequencies=torch.tensor([3, 3])),
         "sorted by graph": changed(data, batch=torch.tensor([0, 1, 0])),
+        "'adj_t', which is not read": changed(without(data, "edge_index"), adj_t=torch.eye(3)),
         "graph 0 of the batch has no nodes": changed(data, x=torch.empty(0, 1)),
     }
     for message, broken in cases.items():
         with pytest.raises(ValueError, match=message):
             RaggedGraphs.from_data(broken)
+
+
+def test_int32_edges_of_a_large_batch():
+    # source · nodes + target would overflow 32 bits
+    n = 50_000
+    data = Data(x=torch.zeros(n, 1), edge_index=torch.tensor([[n - 1], [n - 2]], dtype=torch.int32))
+    data.eigenvalues, data.eigenvectors, data.num_frequencies = torch.zeros(1), torch.zeros(n), 1
+    assert RaggedGraphs.from_data(data).degrees.sum() == 2
+
+
+def test_hetero_data_is_refused():
+    with pytest.raises(TypeError, match="PyG Data or Batch, got a HeteroData"):
+        RaggedGraphs.from_data(HeteroData())
+
+
+def test_at_least_one_frequency_is_drawn():
+    ragged = RaggedGraphs.from_data(random_batch([8])).draw_frequencies(1e-10)
+    assert ragged.frequency_weights.sum() == 1
 
 
 def test_errors_name_the_graph():

@@ -140,3 +140,5 @@ def test_pieces_depend_on_the_weights_by_gradcheck():
 def test_impossible_sizes():
     with pytest.raises(ValueError, match="at least 1: 2, 0, 2"):
         ScalarMLP(2, 0)
+    with pytest.raises(ValueError, match="3 rows, expected one for each of 2 heads"):
+        ScalarMLP(2, 4)(torch.randn(3, 5))

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch_geometric.data import Batch
 
 from eigenformer import Eigenformer, LaplacianSpectrum
 from eigenformer.testing import basis_error, batch_error, permutation_error, permute, sign_error
@@ -92,6 +93,23 @@ def test_the_errors_are_not_always_small():
 
     assert basis_error(half, data) > 1e-4
     assert permutation_error(half, data) > 1e-4
+
+
+def test_all_node_attributes_are_permuted():
+    data = graph(5, [(0, 1), (1, 2)], torch.float64)
+    data.pos = torch.randn(5, 2).double()
+    m = model(0, torch.float64)
+    assert permutation_error(lambda b: m(b) + (b.pos * b.x).sum(), data) < 1e-9
+
+
+def test_one_graph_with_its_spectrum_is_needed():
+    m = model(0, torch.float32)
+    bare = graph(3, [(0, 1)])
+    del bare.eigenvectors
+    for wrong in (Batch.from_data_list([graph(3, [])]), bare):
+        for error in (permutation_error, sign_error, basis_error):
+            with pytest.raises(ValueError, match="needs one graph, not a batch"):
+                error(m, wrong)
 
 
 def test_permuting_keeps_the_graph():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
@@ -10,14 +11,11 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from eigenformer.kernels import AttentionKernel, AttentionTerms, Backend, prepare
+from eigenformer.kernels.base import signed_sqrt
+from eigenformer.nearest import unknown
 from eigenformer.options import Psi
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import ScalarMLP
-
-
-def signed_sqrt(x: Tensor, eps: float = 1e-6) -> Tensor:
-    r""":math:`\psi(x) = x / \sqrt{|x| + \epsilon}`: signed square root, finite slope at 0."""
-    return x * torch.rsqrt(x.abs() + eps)
 
 
 class SpectrumAwareAttention(nn.Module):
@@ -59,8 +57,13 @@ class SpectrumAwareAttention(nn.Module):
         backend: Backend = "auto",
     ) -> None:
         super().__init__()
-        if channels % heads:
+        if heads < 1 or channels % heads:
             raise ValueError(f"heads must divide channels, got {heads} and {channels}")
+        for name, value, choices in (("psi", psi, Psi), ("backend", backend, Backend)):
+            if value not in get_args(choices):
+                raise ValueError(unknown(f"{name}: '{value}'", value, get_args(choices)))
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout: must be in [0, 1), got {dropout}")
         self.channels, self.heads = channels, heads
         self.feature_attention, self.edge_features = feature_attention, edge_features
         self.psi = psi
@@ -97,6 +100,7 @@ class SpectrumAwareAttention(nn.Module):
         edge_attr: Tensor | None = None,
         no_edge: Tensor | None = None,
         return_attention: bool = False,
+        edge_kind: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         r"""Attends over each graph.
 
@@ -107,22 +111,29 @@ class SpectrumAwareAttention(nn.Module):
             edge_attr: Encoded edge features ``[M, d]``, one row per column of ``edge_index``.
             no_edge: :math:`e_{ij}` of a pair that is no edge, ``[d]`` (default: zeros).
             return_attention: Also return the attention of each graph, ``[heads, n, n]``.
+            edge_kind: ``[M]``, where many edges are alike: the row of ``edge_attr`` that each edge
+                has, for a graph without parallel edges (default: its own).
         """
         if isinstance(graphs, Data):
             graphs = prepare(RaggedGraphs.from_data(graphs, x.dtype), self.backend)
+        if x.shape != (graphs.graphs.num_nodes, self.channels):
+            raise ValueError(
+                f"x: shape {tuple(x.shape)}, expected one row of {self.channels} for each of "
+                f"{graphs.graphs.num_nodes} nodes"
+            )
         if (edge_attr is not None) != self.edge_features:
             raise ValueError(
                 f"edge_attr is {'given' if edge_attr is not None else 'missing'}, but the layer "
                 f"was made with edge_features={self.edge_features}"
             )
-        values = self.value(x)
+        bias = self.value.bias
         edge_values = edge_logits = None
         if edge_attr is not None:
-            edges = graphs.graphs.sum_parallel(edge_attr)
+            edges = edge_attr if edge_kind is not None else graphs.graphs.sum_parallel(edge_attr)
             none = (x.new_zeros(self.channels) if no_edge is None else no_edge)[None]
             # Σ_j α_ij W_E e_ij = Σ_j α_ij W_E e_none + Σ_edges α_ij W_E (e_ij − e_none): the first
-            # sum joins the values, the second runs over edges only; no N × N × d tensor.
-            values = values + self.edge_value(none)
+            # sum joins the bias of W_V, the second runs over edges only; no N × N × d tensor.
+            bias = bias + self.edge_value(none)[0]
             edge_values = self._split(F.linear(edges - none, self.edge_value.weight))
             if self.feature_attention:
                 # What W_R ρ(W_A e_none) adds to every pair cancels in the softmax.
@@ -130,15 +141,19 @@ class SpectrumAwareAttention(nn.Module):
         terms = AttentionTerms(
             phi1=self.phi1,
             phi2=self.phi2,
-            values=self._split(values),
+            values=self._split(F.linear(x, self.value.weight, bias)),
             queries=self._split(self.query(x)) if self.feature_attention else None,
             keys=self._split(self.key(x)) if self.feature_attention else None,
             psi=signed_sqrt if self.psi == "signed_sqrt" else None,
             edge_logits=edge_logits,
             edge_values=edge_values,
+            edge_kind=edge_kind,
         )
         dropout = self.dropout if self.training else 0.0
-        attended, attention = graphs.attend(terms, dropout, return_attention=return_attention)
+        # Logits stay in full precision under autocast: φ₁ and ψ are steep where they matter.
+        with torch.autocast(x.device.type, enabled=False):
+            terms = terms.to(graphs.graphs.eigenvectors.dtype)
+            attended, attention = graphs.attend(terms, dropout, return_attention=return_attention)
         out = self.out(attended.flatten(1))
         return out if attention is None else (out, attention)
 

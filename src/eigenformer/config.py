@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -165,7 +166,8 @@ class EigenformerConfig(Settings):
         frequency_fraction: The share of each graph's frequencies used in a training step.
         frequency_draw: Draw them as whole ``eigenspaces``, or one by one (``literal``, the
             paper's way, which makes the output depend on the choice of eigenvectors).
-        attention_backend: How attention is computed: ``auto``, ``torch`` or ``literal``.
+        attention_backend: How attention is computed: ``auto``, ``native``, ``torch`` or
+            ``literal``.
     """
 
     node_encoder: EncoderSpec
@@ -245,10 +247,12 @@ class TrainingConfig(Settings):
 
     def check(self) -> None:
         _require_positive(self, "batch_size", "epochs", "learning_rate", "eps", "gradient_clip")
-        if self.warmup_epochs < 0 or self.weight_decay < 0:
-            raise ConfigError("warmup_epochs, weight_decay: must not be negative")
-        if len(self.betas) != 2:
-            raise ConfigError(f"betas: takes two numbers, got {self.betas}")
+        if not 0 <= self.warmup_epochs <= self.epochs:
+            raise ConfigError(f"warmup_epochs: {self.warmup_epochs} of {self.epochs} epochs")
+        if self.weight_decay < 0:
+            raise ConfigError(f"weight_decay: must not be negative, got {self.weight_decay}")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ConfigError(f"betas: takes two numbers in [0, 1), got {self.betas}")
 
     def with_epochs(self, epochs: int) -> TrainingConfig:
         """Another length, the warm-up in proportion."""
@@ -405,7 +409,7 @@ def _join(path: str, key: str) -> str:
 
 def _require_positive(settings: Settings, *names: str) -> None:
     for name in names:
-        if getattr(settings, name) <= 0:
+        if not 0 < getattr(settings, name) < math.inf:
             raise ConfigError(f"{name}: must be positive, got {getattr(settings, name)}")
 
 
@@ -417,6 +421,8 @@ def _plain(value: Any) -> Any:
 
 def _checked(value: Any, annotation: Any, path: str) -> Any:
     """``value`` as ``annotation`` wants it, or a :class:`ConfigError` that names ``path``."""
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        value = value.item()
     origin = get_origin(annotation)
     if origin is Literal:
         if value not in get_args(annotation):

@@ -20,6 +20,13 @@ class FeatureEncoder(nn.Module, ABC):
         """What is wrong with ``features``: the rows concerned and the reason; None if nothing."""
         return None
 
+    def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Where there are but few different rows: all that can occur, and which each row is.
+
+        Encoding those and picking is the same as encoding every row, and cheaper.
+        """
+        return None
+
     def no_edge(self) -> Tensor | None:
         """The vector of a pair of nodes that is no edge; None for zeros."""
         return None
@@ -44,10 +51,14 @@ class EmbeddingEncoder(FeatureEncoder):
         self.linear = nn.Linear(width, channels)
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.linear(self.embedding(features.view(-1).long()))
+        return self.linear(self.embedding(features.reshape(-1).long()))
 
     def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
         return _type_problem(features, [self.embedding.num_embeddings])
+
+    def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
+        types = torch.arange(self.embedding.num_embeddings, device=features.device)
+        return types, features.reshape(-1).long()
 
     def no_edge(self) -> Tensor | None:
         if self.no_edge_type is None:
@@ -76,7 +87,7 @@ class CategoricalEncoder(FeatureEncoder):
         self.offsets: Tensor
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.embedding(features.view(-1, len(self.sizes)).long() + self.offsets).sum(1)
+        return self.embedding(features.reshape(-1, len(self.sizes)).long() + self.offsets).sum(1)
 
     def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
         return _type_problem(features, self.sizes)
@@ -96,7 +107,7 @@ class LinearEncoder(FeatureEncoder):
         self.linear = nn.Linear(in_channels, channels, bias=bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        numbers = features.view(-1, self.linear.in_features).to(self.linear.weight.dtype)
+        numbers = features.reshape(-1, self.linear.in_features).to(self.linear.weight.dtype)
         return self.linear(numbers)
 
     def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
@@ -107,7 +118,8 @@ class LinearEncoder(FeatureEncoder):
             return everywhere, (
                 f"{_width(features)} features, the encoder takes {self.linear.in_features}"
             )
-        bad = ~features.view(len(features), -1).isfinite().all(1)
+        numbers = features.reshape(len(features), -1).to(self.linear.weight.dtype)
+        bad = ~numbers.isfinite().all(1)
         return (bad, "a NaN or infinite value") if bad.any() else None
 
     def no_edge(self) -> Tensor | None:
@@ -129,6 +141,10 @@ class OnesEncoder(FeatureEncoder):
     def forward(self, features: Tensor) -> Tensor:
         return self.ones.expand(features.size(0), -1)
 
+    def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
+        kind = torch.zeros(len(features), dtype=torch.long, device=features.device)
+        return features.new_empty(1, 0), kind
+
 
 def _width(features: Tensor) -> int:
     return 1 if features.dim() == 1 else features[0].numel() if len(features) else features.size(-1)
@@ -140,7 +156,7 @@ def _type_problem(features: Tensor, sizes: Sequence[int]) -> tuple[Tensor, str] 
         return everywhere, f"{features.dtype}, the encoder takes integer types"
     if _width(features) != len(sizes):
         return everywhere, f"{_width(features)} features, the encoder takes {len(sizes)}"
-    columns = features.view(len(features), len(sizes))
+    columns = features.reshape(len(features), len(sizes)).long()
     unknown = (columns < 0) | (columns >= torch.tensor(sizes, device=features.device))
     if unknown.any():
         row, column = unknown.nonzero()[0].tolist()

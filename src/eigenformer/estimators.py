@@ -163,7 +163,7 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
         scale = np.nanstd(values, 0, dtype=np.float64)
         outputs = Outputs(
             num_outputs=values.shape[1],
-            mean=tuple(map(float, np.nanmean(values, 0, dtype=np.float64))),
+            mean=tuple(np.atleast_1d(np.nanmean(values, 0, dtype=np.float64)).tolist()),
             scale=tuple(np.where(scale > 0, scale, 1.0).tolist()),
         )
         self._fit(X, values, outputs)

@@ -35,7 +35,22 @@ class DegreeScaler(nn.Module):
         nn.init.zeros_(self.theta2)
 
     def forward(self, x: Tensor, degrees: Tensor) -> Tensor:
-        return x * torch.addcmul(self.theta1, degrees.to(x.dtype).log1p()[:, None], self.theta2)
+        return x * self.scale(degrees)
+
+    def scale(self, degrees: Tensor) -> Tensor:
+        """θ₁ + log(1 + d_i) θ₂, ``[Σn, d]``."""
+        log_degrees = degrees.to(self.theta1.dtype).log1p()[:, None]
+        return torch.addcmul(self.theta1, log_degrees, self.theta2)
+
+
+def check_batch_norm(module: nn.Module, num_nodes: int) -> None:
+    """Raises an error that says what to do where one node is all there is to normalise over."""
+    norms = (m for m in module.modules() if isinstance(m, nn.BatchNorm1d))
+    if num_nodes < 2 and any(norm.training for norm in norms):
+        raise ValueError(
+            "graph 0 of the batch: x: a training batch of one node is too small for batch norm, "
+            "which needs at least two nodes; use a larger batch, or eval()"
+        )
 
 
 class EigenformerLayer(nn.Module):
@@ -68,15 +83,16 @@ class EigenformerLayer(nn.Module):
         **attention: Any,
     ) -> None:
         super().__init__()
+        width = channels if ffn_width is None else ffn_width
         self.attention = SpectrumAwareAttention(channels, dropout=attention_dropout, **attention)
         self.degree_scaler = DegreeScaler(channels) if degree_scaler else None
         self.norm1 = nn.BatchNorm1d(channels, affine=norm_affine)
         self.norm2 = nn.BatchNorm1d(channels, affine=norm_affine)
         self.ffn = nn.Sequential(
-            nn.Linear(channels, ffn_width or channels),
+            nn.Linear(channels, width),
             nn.ReLU(),
             nn.Dropout(dropout),
-            nn.Linear(ffn_width or channels, channels),
+            nn.Linear(width, channels),
             nn.Dropout(dropout),
         )
         self.dropout = nn.Dropout(dropout)
@@ -94,22 +110,25 @@ class EigenformerLayer(nn.Module):
         graphs: AttentionKernel | Data,
         edge_attr: Tensor | None = None,
         no_edge: Tensor | None = None,
-        degree_scaler: DegreeScaler | None = None,
+        degree_scale: Tensor | None = None,
         return_attention: bool = False,
+        edge_kind: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Updates the nodes.
 
-        Takes what :class:`SpectrumAwareAttention` takes. ``degree_scaler`` is one shared by
-        several layers, for a layer that has none of its own.
+        Takes what :class:`SpectrumAwareAttention` takes. ``degree_scale`` is that of a
+        :class:`DegreeScaler` which several layers share, for a layer that has none of its own.
         """
         if isinstance(graphs, Data):
             structure = RaggedGraphs.from_data(graphs, x.dtype)
             graphs = prepare(structure, self.attention.backend)
-        attended = self.attention(x, graphs, edge_attr, no_edge, return_attention)
+        check_batch_norm(self, x.size(0))
+        attended = self.attention(x, graphs, edge_attr, no_edge, return_attention, edge_kind)
         attended, attention = attended if return_attention else (attended, None)
-        scaler = degree_scaler if degree_scaler is not None else self.degree_scaler
-        if scaler is not None:
-            attended = scaler(attended, graphs.graphs.degrees)
+        if degree_scale is not None:
+            attended = attended * degree_scale
+        elif self.degree_scaler is not None:
+            attended = self.degree_scaler(attended, graphs.graphs.degrees)
         x = self.norm1(x + self.dropout(attended))
         x = self.norm2(x + self.ffn(x))
         return x if attention is None else (x, attention)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.config import (
     CategoricalSpec,
     EigenformerConfig,
@@ -25,7 +26,7 @@ from eigenformer.encoders import (
     OnesEncoder,
 )
 from eigenformer.kernels import AttentionKernel, prepare
-from eigenformer.layer import DegreeScaler, EigenformerLayer
+from eigenformer.layer import DegreeScaler, EigenformerLayer, check_batch_norm
 from eigenformer.ragged import RaggedGraphs, name_graph
 
 
@@ -51,6 +52,8 @@ class Eigenformer(nn.Module):
 
     def __init__(self, config: EigenformerConfig) -> None:
         super().__init__()
+        if not isinstance(config, EigenformerConfig):
+            raise TypeError(f"expected an EigenformerConfig, got a {type(config).__name__}")
         self.config = config
         d = config.hidden_dim
         self.node_encoder = _encoder(config.node_encoder, d)
@@ -152,11 +155,7 @@ class Eigenformer(nn.Module):
         """What does not depend on the weights: the features, checked, and the structure."""
         graphs = RaggedGraphs.from_data(batch, self.head.weight.dtype)
         x, edge_attr = self._features(batch, graphs)
-        if self.training and graphs.num_nodes < 2:
-            raise ValueError(
-                "graph 0 of the batch: x: a training batch of one node is too small for batch "
-                "norm, which needs at least two nodes; use a larger batch, or model.eval()"
-            )
+        check_batch_norm(self, graphs.num_nodes)
         if self.training and self.config.frequency_fraction < 1:
             graphs = graphs.draw_frequencies(
                 self.config.frequency_fraction, self.config.frequency_draw == "eigenspaces"
@@ -171,13 +170,21 @@ class Eigenformer(nn.Module):
         attention: list[list[Tensor]] | None = None,
     ) -> Embedding:
         x = self.node_encoder(x)
-        no_edge = None
-        if self.edge_encoder is not None:
+        no_edge = edge_kind = None
+        if self.edge_encoder is not None and edge_attr is not None:
+            # Parallel edges are summed, so that there are more kinds than the encoder knows.
+            if graphs.graphs.edge_slot is None:
+                edge_attr, edge_kind = self.edge_encoder.kinds(edge_attr) or (edge_attr, None)
             edge_attr, no_edge = self.edge_encoder(edge_attr), self.edge_encoder.no_edge()
         if self.input_norm is not None:
             x = self.input_norm(x)
+        scaler = self.degree_scaler
+        scale = None if scaler is None else scaler.scale(graphs.graphs.degrees)
+        if attention is None:
+            modules = (m for m in self.modules() if isinstance(m, SpectrumAwareAttention))
+            graphs.tabulate([(m.phi1, m.phi2) for m in modules])
         for layer in self.layers:
-            x = layer(x, graphs, edge_attr, no_edge, self.degree_scaler, attention is not None)
+            x = layer(x, graphs, edge_attr, no_edge, scale, attention is not None, edge_kind)
             if attention is not None:
                 x, weights = x
                 attention.append(weights)
@@ -223,7 +230,10 @@ def _feature(batch: Data, attribute: str, encoder: FeatureEncoder, graph_of_row:
             f"and the model encodes it with {type(encoder).__name__}"
         )
     if len(features) != len(graph_of_row):
-        raise ValueError(f"{attribute}: {len(features)} rows, expected {len(graph_of_row)}")
+        raise ValueError(
+            f"{attribute}: {len(features)} rows in the batch, expected {len(graph_of_row)}, one "
+            f"for every {'node' if attribute == 'x' else 'edge'}"
+        )
     problem = encoder.problem(features)
     if problem is not None:
         rows, reason = problem

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """The message for an unknown ``name``; ``what`` is what to call it."""
-    known = list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    # Compared without case: 'Smiles' is nearer to 'SMILES' than to any other name.
+    spelled = {known_name.lower(): known_name for known_name in known}
+    near = difflib.get_close_matches(name.lower(), spelled, n=1, cutoff=0.0)
     if not near:
         return f"{what}: unknown"
-    return f"{what}: unknown; the nearest is '{near[0]}' (known: {', '.join(sorted(known))})"
+    names = ", ".join(sorted(spelled.values()))
+    return f"{what}: unknown; the nearest is '{spelled[near[0]]}' (known: {names})"

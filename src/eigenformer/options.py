@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-Backend = Literal["auto", "literal", "torch"]
+Backend = Literal["auto", "literal", "torch", "native"]
 """How attention is computed: ``literal`` is the oracle, ``auto`` the fastest that fits."""
 
 Psi = Literal["signed_sqrt", "identity"]

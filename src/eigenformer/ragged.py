@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from eigenformer.spectrum import node_degrees
+from eigenformer.spectrum import edges_of, node_degrees
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +46,8 @@ class RaggedGraphs:
 
         ``dtype`` is the type to compute in (default: that of the spectrum).
         """
+        if not isinstance(data, Data):
+            raise TypeError(f"expected a PyG Data or Batch, got a {type(data).__name__}")
         sizes = _sizes(data)
         node_graph = _graph_of_rows(sizes, _device(data))
         values, vectors, frequencies = _spectrum(data, sizes, dtype)
@@ -100,7 +102,8 @@ class RaggedGraphs:
         taken = count[order].cumsum(0) - count[order]
         before = torch.tensor([0, *accumulate(self.frequencies)][:-1], device=device)
         share = torch.tensor(self.sizes, dtype=torch.float64, device=device).mul(fraction)
-        share = share.sub(1e-9).ceil()  # 0.2 · 5 is one frequency, whatever the rounding
+        # 0.2 · 5 is one frequency, whatever the rounding; and one is the least.
+        share = share.sub(1e-9).ceil().clamp(min=1)
         keep = taken - before[unit_graph[order]] < share[unit_graph[order]]
         kept = torch.zeros_like(keep).index_copy_(0, order, keep)[unit]
         return replace(self, frequency_weights=kept.to(self.eigenvalues.dtype))
@@ -146,8 +149,8 @@ def _spectrum(
     for attribute in ("eigenvalues", "eigenvectors"):
         if data.get(attribute) is None:
             raise ValueError(
-                f"the batch has no '{attribute}': apply eigenformer.LaplacianSpectrum() to every "
-                f"graph before batching"
+                f"the graphs have no '{attribute}': apply eigenformer.LaplacianSpectrum() to every "
+                f"graph, before batching"
             )
     values, vectors = data.eigenvalues, data.eigenvectors
     counts = data.get("num_frequencies")
@@ -159,7 +162,7 @@ def _spectrum(
         raise ValueError(
             f"eigenvalues, eigenvectors: shapes {tuple(values.shape)} and {tuple(vectors.shape)} "
             f"do not fit the graphs' sizes, which ask for {expected[0]} and {expected[1]}; apply "
-            f"LaplacianSpectrum() after anything that changes the graph"
+            f"LaplacianSpectrum() to every graph, after anything that changes it, before batching"
         )
     for attribute, flat, lengths in (
         ("eigenvalues", values, frequencies),
@@ -172,9 +175,7 @@ def _spectrum(
 
 
 def _edges(data: Data, node_graph: Tensor) -> Tensor:
-    edge_index = data.edge_index
-    if edge_index is None:
-        return torch.empty(2, 0, dtype=torch.long, device=node_graph.device)
+    edge_index = edges_of(data).to(node_graph.device)
     outside = ((edge_index < 0) | (edge_index >= len(node_graph))).any(0)
     if outside.any():
         column = int(outside.nonzero()[0, 0])

@@ -70,6 +70,8 @@ class ScalarMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Evaluates head h on ``x[h]``: ``[heads, *] → [heads, *]``, unit by unit."""
+        if x.size(0) != self.heads:
+            raise ValueError(f"x: {x.size(0)} rows, expected one for each of {self.heads} heads")
         hidden = x.reshape(self.heads, -1, 1)
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             if layer == 0:  # one input: an outer product, not a matrix product

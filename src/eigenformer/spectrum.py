@@ -19,18 +19,23 @@ import scipy.sparse.linalg as spla
 import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
 EIGENSPACE_GAP = 1e-6
 """Eigenvalues closer than this are one eigenvalue, with one eigenspace."""
 
+NULL_SPACE = 1e-12
+"""Eigenvalues below this are 0: rounding stays below it, the slowest graphs stay above."""
+
 MAX_DENSE_NODES = 16_384
 """Above this a dense float64 decomposition needs more than ten gigabytes."""
 
 # Below this a dense decomposition takes well under a second: nothing to gain.
 _MIN_SPARSE_NODES = 512
+# The null space of a graph with very many components does not fit into memory.
+_MOST_ENTRIES = 1 << 29
 # A batch of matrices handed to one thread: large enough to amortise, small enough to share.
 _CHUNK_ENTRIES = 1 << 21
 
@@ -47,7 +52,7 @@ def undirected_edges(edge_index: Tensor, num_nodes: int) -> Tensor:
 
     Every edge appears in both directions, sorted by row.
     """
-    source, target = edge_index[:, edge_index[0] != edge_index[1]]
+    source, target = edge_index[:, edge_index[0] != edge_index[1]].long()
     keys = torch.cat([source * num_nodes + target, target * num_nodes + source]).unique()
     return torch.stack([keys // max(num_nodes, 1), keys % max(num_nodes, 1)])
 
@@ -68,9 +73,14 @@ def normalized_laplacian(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def eigenspaces(eigenvalues: Tensor, gap: float = EIGENSPACE_GAP) -> Tensor:
-    """Numbers the eigenspaces of one graph: 0, 1, 1, 2, … for ascending ``eigenvalues``."""
+    """Numbers the eigenspaces of one graph: 0, 1, 1, 2, … for ascending ``eigenvalues``.
+
+    Neighbours closer than ``gap`` are one, except that 0 is always by itself: its space is known
+    exactly, one dimension for each component.
+    """
     starts = torch.zeros_like(eigenvalues, dtype=torch.long)
-    starts[1:] = eigenvalues.diff() >= gap
+    leaves_zero = (eigenvalues[:-1] == 0) & (eigenvalues[1:] > 0)
+    starts[1:] = (eigenvalues.diff() >= gap) | leaves_zero
     return starts.cumsum(0)
 
 
@@ -82,23 +92,20 @@ def laplacian_spectrum(edge_index: Tensor, num_nodes: int, k: int | None = None)
     recognised by equality even after rounding to float32, and every function of the
     eigenvalues is constant on it.
     """
-    if num_nodes < 1:
-        raise ValueError("a graph without nodes has no spectrum")
-    edge_index = edge_index.cpu()
-    if edge_index.numel() and not 0 <= edge_index.min() <= edge_index.max() < num_nodes:
-        raise ValueError(
-            f"edge_index refers to node {int(edge_index.max())} (smallest: "
-            f"{int(edge_index.min())}), but the graph has nodes 0 to {num_nodes - 1}"
-        )
+    edge_index = _checked(edge_index, num_nodes)
     if k is not None and num_nodes >= _MIN_SPARSE_NODES and 8 * k <= num_nodes:
         spectrum = _lowest_of_sparse(edge_index, num_nodes, k)
         if spectrum is not None:
             return spectrum
     if num_nodes > MAX_DENSE_NODES:
+        way_out = (
+            "keep fewer frequencies, for example LaplacianSpectrum(k=64)"
+            if k is None
+            else f"k={k} does not avoid it here, for the lowest eigenspaces are too large or dense"
+        )
         raise ValueError(
             f"a dense spectrum of {num_nodes} nodes needs about "
-            f"{32 * num_nodes**2 / 2**30:.0f} GB (the limit is {MAX_DENSE_NODES} nodes): "
-            f"keep fewer frequencies, for example LaplacianSpectrum(k=64)"
+            f"{32 * num_nodes**2 / 2**30:.0f} GB (the limit is {MAX_DENSE_NODES} nodes): {way_out}"
         )
     values, vectors = torch.linalg.eigh(normalized_laplacian(edge_index, num_nodes))
     return _tidy(values, vectors, k)
@@ -113,11 +120,15 @@ def laplacian_spectra(
     share the work. The results equal those of :func:`laplacian_spectrum`, one by one.
     """
     by_size: dict[int, list[int]] = defaultdict(list)
-    for position, (_, num_nodes) in enumerate(graphs):
+    for position, (edge_index, num_nodes) in enumerate(graphs):
+        try:
+            _checked(edge_index, num_nodes)
+        except ValueError as error:
+            raise ValueError(f"graph {position}: {error}") from None
         by_size[num_nodes].append(position)
     jobs: list[list[int]] = []
     for num_nodes, positions in by_size.items():
-        step = max(1, _CHUNK_ENTRIES // max(num_nodes, 1) ** 2)
+        step = max(1, _CHUNK_ENTRIES // num_nodes**2)
         # One large graph at a time goes the way that knows the sparse solver and its limits.
         step = 1 if num_nodes >= _MIN_SPARSE_NODES else step
         jobs += [positions[i : i + step] for i in range(0, len(positions), step)]
@@ -183,6 +194,8 @@ class LaplacianSpectrum(BaseTransform):
         data.eigenvectors = spectrum.eigenvectors.flatten().to(device, self.dtype)
         if self.k is not None:
             data.num_frequencies = len(spectrum.eigenvalues)
+        elif "num_frequencies" in data:  # of a spectrum computed before
+            del data.num_frequencies
         return data
 
     def __repr__(self) -> str:
@@ -190,21 +203,51 @@ class LaplacianSpectrum(BaseTransform):
 
 
 def _structure(data: Data) -> tuple[Tensor, int]:
+    if isinstance(data, Batch) or not isinstance(data, Data):
+        raise TypeError(
+            f"LaplacianSpectrum takes one torch_geometric.data.Data, not a {type(data).__name__}: "
+            f"apply it to every graph, before batching"
+        )
     if data.num_nodes is None:
         raise ValueError("the number of nodes is not known: give the graph an 'x' or 'num_nodes'")
+    return edges_of(data).cpu(), data.num_nodes
+
+
+def edges_of(data: Data) -> Tensor:
+    """A graph's ``edge_index`` as int64; empty if it has none at all."""
     edge_index = data.edge_index
     if edge_index is None:
-        edge_index = torch.empty(2, 0, dtype=torch.long)
-    return edge_index.cpu(), data.num_nodes
+        if data.get("adj_t") is not None:
+            raise ValueError(
+                "the edges are given as 'adj_t', which is not read: give them as 'edge_index'"
+            )
+        return torch.empty(2, 0, dtype=torch.long)
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ValueError(f"edge_index: shape {tuple(edge_index.shape)}, expected [2, edges]")
+    if edge_index.numel() and (edge_index.is_floating_point() or edge_index.is_complex()):
+        raise ValueError(f"edge_index: {edge_index.dtype}, expected integers")
+    return edge_index.long()
+
+
+def _checked(edge_index: Tensor, num_nodes: int) -> Tensor:
+    if num_nodes < 1:
+        raise ValueError("a graph without nodes has no spectrum")
+    edge_index = edge_index.cpu()
+    if edge_index.numel() and not 0 <= edge_index.min() <= edge_index.max() < num_nodes:
+        raise ValueError(
+            f"edge_index refers to node {int(edge_index.max())} (smallest: "
+            f"{int(edge_index.min())}), but the graph has nodes 0 to {num_nodes - 1}"
+        )
+    return edge_index
 
 
 def _tidy(values: Tensor, vectors: Tensor, k: int | None) -> Spectrum:
     """Clamps to [0, 2], gives each eigenspace one eigenvalue, cuts after k outwards."""
     values = values.clamp(0.0, 2.0)
+    values = values.masked_fill(values < NULL_SPACE, 0.0)
     space = eigenspaces(values)
     sizes = space.bincount()
     means = torch.zeros_like(sizes, dtype=values.dtype).index_add_(0, space, values) / sizes
-    # A mean of equal numbers may round below 0's neighbours; 0 itself must stay 0.
     values = means[space].clamp(0.0, 2.0)
     if k is not None and k < len(values):
         kept = int((space <= space[k - 1]).sum())
@@ -230,9 +273,13 @@ def _lowest_of_sparse(edge_index: Tensor, num_nodes: int, k: int) -> Spectrum | 
 
     # The null space is known exactly: D^½ on each connected component (1 on an isolated node).
     count, component = connected_components(adjacency, directed=False)
+    if num_nodes * count > _MOST_ENTRIES:
+        return None
     null = np.zeros((num_nodes, count))
     null[np.arange(num_nodes), component] = root
     null /= np.linalg.norm(null, axis=0)
+    if count >= k:
+        return _tidy(torch.zeros(count, dtype=torch.float64), torch.from_numpy(null), k)
 
     shift = 1e-3
     try:
@@ -240,7 +287,7 @@ def _lowest_of_sparse(edge_index: Tensor, num_nodes: int, k: int) -> Spectrum | 
         if vectors is None:
             solve = spla.splu(laplacian + shift * sp.eye_array(num_nodes, format="csc")).solve
             vectors = _sweep(solve, lambda m: 1 / m - shift, null, k, restarts=1000)
-    except (RuntimeError, MemoryError):  # the factorisation failed
+    except (RuntimeError, MemoryError, _LargeSpaceError):
         return None
     if vectors is None:
         return None
@@ -269,7 +316,7 @@ def _sweep(
     values, vectors = np.zeros(known.shape[1]), known
     start = np.random.default_rng(0)
     ask = max(k - known.shape[1], 1)
-    while vectors.shape[1] + ask < n // 4:
+    while vectors.shape[1] + ask < min(n // 4, 4 * k + 512):
 
         def deflated(x: np.ndarray, basis: np.ndarray = vectors) -> np.ndarray:
             x = operator(x - basis @ (basis.T @ x))
@@ -288,11 +335,24 @@ def _sweep(
         except spla.ArpackError:
             return None
         found = to_eigenvalue(found)
-        cut = np.partition(values, k - 1)[k - 1] if len(values) >= k else np.inf
+        cut = _end_of_space(np.sort(values), k)
         keep = found < cut + EIGENSPACE_GAP
         if not keep.any():
             return vectors
         values = np.concatenate([values, found[keep]])
         vectors = np.linalg.qr(np.concatenate([vectors, new[:, keep]], axis=1))[0]
-        ask = 2 if np.isinf(cut) else 2 * ask
-    return None
+        ask = 2 if np.isinf(cut) else min(2 * ask, 64)
+    raise _LargeSpaceError
+
+
+class _LargeSpaceError(Exception):
+    """The k-th eigenspace has so many dimensions that Lanczos is no longer the way."""
+
+
+def _end_of_space(values: np.ndarray, k: int) -> float:
+    """The last of the ascending ``values`` that belongs to the k-th one's eigenspace."""
+    if len(values) < k:
+        return np.inf
+    later = values[k - 1 :]
+    apart = np.flatnonzero(np.diff(later) >= EIGENSPACE_GAP)
+    return float(later[apart[0]] if len(apart) else later[-1])

@@ -24,7 +24,8 @@ def permutation_error(model: Model, data: Data, generator: torch.Generator | Non
     The spectrum of the renumbered graph is computed anew, so that LAPACK is free to choose other
     signs and bases.
     """
-    order = torch.randperm(_num_nodes(data), generator=generator)  # new node i was order[i]
+    _check_one(data)
+    order = torch.randperm(data.num_nodes or 0, generator=generator)  # new node i was order[i]
     permuted = permute(data, order)
     before, after = _run(model, [data]), _run(model, [permuted])
     return _error(after, before[order] if len(before) == len(order) else before)
@@ -38,13 +39,14 @@ def batch_error(model: Model, graphs: Sequence[Data]) -> float:
 
 def sign_error(model: Model, data: Data, generator: torch.Generator | None = None) -> float:
     """Flips the signs of eigenvectors at random."""
-    sizes = data.eigenvalues.shape
-    signs = torch.randint(0, 2, sizes, generator=generator) * 2 - 1
+    _check_one(data)
+    signs = torch.randint(0, 2, data.eigenvalues.shape, generator=generator) * 2 - 1
     return _error(_run(model, [_rotate(data, torch.diag(signs.double()))]), _run(model, [data]))
 
 
 def basis_error(model: Model, data: Data, generator: torch.Generator | None = None) -> float:
     """Turns every eigenspace by a random orthogonal matrix: another, equally valid basis."""
+    _check_one(data)
     space = eigenspaces(data.eigenvalues)
     rotation = torch.zeros(len(space), len(space), dtype=torch.float64)
     for number in space.unique():
@@ -58,12 +60,13 @@ def basis_error(model: Model, data: Data, generator: torch.Generator | None = No
 def permute(data: Data, order: Tensor) -> Data:
     """The same graph with its nodes renumbered: node ``order[i]`` becomes node ``i``.
 
-    Its spectrum is computed anew, in the same precision.
+    All its node attributes move along. Its spectrum is computed anew, in the same precision.
     """
-    num_nodes = _num_nodes(data)
+    num_nodes = data.num_nodes
     data = data.clone()
-    if data.x is not None:
-        data.x = data.x[order]
+    for name in data.keys():  # noqa: SIM118, a Data is no dict
+        if name not in ("eigenvalues", "eigenvectors") and data.is_node_attr(name):
+            data[name] = data[name][order]
     if data.edge_index is not None:
         inverse = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order)))
         data.edge_index = inverse[data.edge_index]
@@ -71,8 +74,9 @@ def permute(data: Data, order: Tensor) -> Data:
     return LaplacianSpectrum(data.get("num_frequencies"), data.eigenvalues.dtype)(data)
 
 
-def _num_nodes(data: Data) -> int:
-    return int(data.num_nodes or 0)
+def _check_one(data: Data) -> None:
+    if isinstance(data, Batch) or "eigenvectors" not in data:
+        raise ValueError("needs one graph, not a batch, after LaplacianSpectrum()")
 
 
 def _rotate(data: Data, rotation: Tensor) -> Data:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -37,9 +37,9 @@ def test_help_needs_no_pytorch():
         "import sys; from eigenformer.cli import main\ntry: main(['--help'])\nexcept SystemExit: "
     )
     code += "assert 'torch' not in sys.modules"
-    start = time.perf_counter()
+    before = os.times().children_user
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert time.perf_counter() - start < 1.5
+    assert os.times().children_user - before < 1
     assert "presets" in out.stdout
 
 

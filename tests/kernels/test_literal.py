@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch_geometric.data import Batch
 
 from eigenformer import SpectrumAwareAttention
 from eigenformer.kernels import LiteralAttention
@@ -30,6 +31,24 @@ def test_equals_loops_over_all_pairs_with_the_dense_e_ij(name, feature_attention
     expected, expected_attention = reference.attend(layer, x, data, edge_attr, no_edge)
     assert torch.allclose(out, expected, atol=1e-12)
     assert torch.allclose(attention[0], expected_attention, atol=1e-12)
+
+
+def test_a_batch_is_its_graphs():
+    graphs = [g for name, g in named_graphs(torch.float64).items() if name != "large"]
+    layer = SpectrumAwareAttention(8, 2, 5, feature_attention=True, edge_features=True).double()
+    layer.backend = "literal"
+    batch = Batch.from_data_list(graphs)
+    x = torch.randn(batch.num_nodes, 8).double()
+    e, none = torch.randn(batch.num_edges, 8).double(), torch.randn(8).double()
+    parts = zip(
+        graphs,
+        x.split([g.num_nodes for g in graphs]),
+        e.split([g.num_edges for g in graphs]),
+        strict=True,
+    )
+    out = layer(x, batch, e, none)
+    expected = torch.cat([reference.attend(layer, a, g, b, none)[0] for g, a, b in parts])
+    assert torch.allclose(out, expected, atol=1e-12)
 
 
 def test_takes_any_function_as_phi():

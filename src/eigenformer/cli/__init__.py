@@ -19,7 +19,9 @@ _COMMANDS = {
     "reproduce": "a preset's full schedule for several seeds, beside the paper's figure",
     "table": "the paper's result tables, with the runs below a folder",
     "demo": "train a small model on generated graphs: no download, about a minute",
+    "bench": "measure time and memory, side by side with other graph networks",
     "data": "prepare the benchmarks and your own graphs, and see what is there",
+    "doctor": "say which attention path is active and why, and check it",
     "presets": "list the paper's models: sizes, parameters, the paper's count",
 }
 _INTERRUPTED = 130

@@ -130,6 +130,11 @@ class GraphArchive:
         """Directed edges of each graph."""
         return np.diff(self.edge_offsets)
 
+    @property
+    def tells_sizes(self) -> bool:
+        """Whether a graph's fields tell PyG how many nodes it has; other names do not."""
+        return any(name in self.fields for name in ("x", "pos"))
+
     @cached_property
     def statistics(self) -> Statistics:
         """Counts of its graphs, nodes and edges."""
@@ -149,7 +154,7 @@ class GraphArchive:
         for name, field in self.fields.items():
             values = field.values[self._rows(field.level, index)].astype(field.dtype)
             data[name] = torch.from_numpy(values)
-        if not any(field.level == "node" for field in self.fields.values()):
+        if not self.tells_sizes:
             data.num_nodes = int(self.num_nodes[index])
         return data
 

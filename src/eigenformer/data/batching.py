@@ -103,7 +103,7 @@ class GraphDataset(Dataset):
         for name, field in archive.fields.items():
             values = levels[field.level].take(field.values).astype(field.dtype, copy=False)
             put(name, torch.from_numpy(values), levels[field.level])
-        if not any(field.level == "node" for field in archive.fields.values()):
+        if not archive.tells_sizes:
             batch.num_nodes = int(ptr[-1])
             batch._store._num_nodes = nodes.lengths.tolist()
         if spectra is not None:
@@ -117,7 +117,7 @@ class GraphDataset(Dataset):
             if spectra.k is not None:
                 put("num_frequencies", torch.from_numpy(counts), ones)
         batch.batch = torch.from_numpy(np.repeat(np.arange(len(graphs)), nodes.lengths))
-        batch.ptr = torch.from_numpy(ptr)
+        batch.ptr = torch.from_numpy(ptr.copy())  # the slices are for PyG, this is for anyone
         batch._num_graphs = len(graphs)
         batch._slice_dict, batch._inc_dict = slices, increments
         return batch

@@ -79,7 +79,7 @@ class Benchmark:
 
 
 # PATTERN's 100 pattern sizes are drawn once, and the published means are one such draw: the
-# recipe gives 117.0 and 2935 with standard errors 0.87 and 52, of which three are allowed.
+# recipe gives 117.0 and 2935 with standard errors 0.88 and 52, of which three are allowed.
 # CLUSTER's means vary little; 2 % of the paper's are allowed.
 BENCHMARKS = {
     benchmark.name: benchmark
@@ -89,7 +89,7 @@ BENCHMARKS = {
         Benchmark("cifar10", 60_000, 117.6, 941.2, False, True, "10-class classification"),
         Benchmark(
             *("pattern", 14_000, 118.9, 3039.3, True, False, "binary node classification", True),
-            recipe=Expected(117.0, 2935.0, 3 * 0.87, 3 * 52),
+            recipe=Expected(117.0, 2935.0, 3 * 0.88, 3 * 52),
         ),
         Benchmark(
             *("cluster", 12_000, 117.2, 2150.9, True, False, "6-class node classification", True),

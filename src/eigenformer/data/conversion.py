@@ -26,6 +26,8 @@ def pack_graphs(
         if level not in _LEVELS:
             raise DataError(unknown(f"level '{level}'", level, _LEVELS))
     graphs = list(graphs)
+    if names is not None and len(names) != len(graphs):
+        raise DataError(f"names: {len(names)} for {len(graphs)} graphs")
 
     def place(index: int) -> str:
         return f"graph {index}" + (f" ('{names[index]}')" if names is not None else "")

@@ -115,15 +115,18 @@ def read_data_folder(path: Path) -> GraphArchive:
 
     import torch
     from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
 
     graphs: list[Data] = []
     names: list[str] = []
     for file in sorted(path.glob("*.pt")):
         try:
-            loaded = torch.load(file, map_location="cpu", weights_only=True)
+            with torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+                loaded = torch.load(file, map_location="cpu", weights_only=True)
         except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
-            reason = f"not a file of PyG Data ({str(error).splitlines()[0]})"
-            raise DataError(Problem(str(file), reason)) from None
+            refused = "asks for more than tensors" if "GLOBAL" in str(error) else "damaged"
+            raise DataError(Problem(str(file), f"not a file of PyG Data ({refused})")) from None
         several = isinstance(loaded, list | tuple)
         for number, graph in enumerate(loaded if several else [loaded]):
             graphs.append(graph)

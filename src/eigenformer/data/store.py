@@ -66,6 +66,7 @@ def seal(folder: Path, kind: str, meta: Mapping[str, Any]) -> None:
         arrays[file.stem] = {
             "dtype": array.dtype.str,
             "shape": list(array.shape),
+            "bytes": file.stat().st_size,
             "sha256": file_digest(file),
         }
         _sync(file)
@@ -107,14 +108,16 @@ def open_store(path: Path, kind: str, verify: bool = True) -> Store:
     arrays = {}
     for name, record in manifest["arrays"].items():
         file = path / f"{name}.npy"
-        try:
-            array = _load(file)
-        except (OSError, ValueError) as error:
-            raise DamagedError(Problem(str(file), f"missing or truncated ({error})")) from None
-        if [array.dtype.str, list(array.shape)] != [record["dtype"], record["shape"]]:
-            raise DamagedError(Problem(str(file), "its type or shape is not the recorded one"))
+        if not file.is_file() or file.stat().st_size != record["bytes"]:
+            raise DamagedError(Problem(str(file), "missing or truncated"))
         if verify and file_digest(file) != record["sha256"]:
             raise DamagedError(Problem(str(file), "its checksum does not fit: it was altered"))
+        try:
+            array = _load(file)
+        except Exception:  # what NumPy raises for a damaged header is anything
+            raise DamagedError(Problem(str(file), "not an array: it was altered")) from None
+        if [array.dtype.str, list(array.shape)] != [record["dtype"], record["shape"]]:
+            raise DamagedError(Problem(str(file), "its type or shape is not the recorded one"))
         arrays[name] = array
     return Store(path, kind, manifest["meta"], arrays, manifest["sha256"])
 

@@ -71,9 +71,11 @@ class _ArrayUnpickler(pickle.Unpickler):
         raise _Refused("refers to objects outside itself; only arrays and tensors are admitted")
 
 
-def _storage(data: bytes) -> Any:
+def _storage(data: bytes) -> torch.Tensor:
+    """The elements of one storage, in a row."""
     # PyTorch's own function for this unpickles freely; the bytes hold one storage.
-    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    storage = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    return torch.empty(0, dtype=storage.dtype).set_(storage._untyped_storage)
 
 
 def _latin1(text: str, encoding: str) -> bytes:
@@ -90,8 +92,13 @@ def _scalar(dtype: np.dtype, data: bytes) -> Any:
     return np.frombuffer(data, dtype=dtype)[0]
 
 
-def _tensor(storage: Any, offset: int, size: Any, stride: Any, *rest: Any) -> torch.Tensor:
-    return torch._utils._rebuild_tensor(storage, offset, size, stride)
+def _from_buffer(buffer: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray:
+    return np.frombuffer(buffer, dtype=dtype).reshape(shape, order=order)
+
+
+def _tensor(row: torch.Tensor, offset: int, size: Any, stride: Any, *rest: Any) -> torch.Tensor:
+    # Not PyTorch's own function, which enlarges the storage by whatever is asked for.
+    return row.as_strided(size, stride, offset)
 
 
 _TORCH_MAGIC = pickle.dumps(0x1950A86A20F9469CFC6C, protocol=2)
@@ -104,6 +111,8 @@ _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
     ("torch._utils", "_rebuild_tensor"): _tensor,
     ("torch._utils", "_rebuild_tensor_v2"): _tensor,
     ("torch.storage", "_load_from_bytes"): _storage,
+    ("numpy.core.numeric", "_frombuffer"): _from_buffer,
+    ("numpy._core.numeric", "_frombuffer"): _from_buffer,
     **{
         (f"numpy.{core}.multiarray", name): function
         for core in ("core", "_core")

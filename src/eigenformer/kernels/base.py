@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from eigenformer.ragged import RaggedGraphs
 
 ScalarFunction = Callable[[Tensor], Tensor]
+
+
+def signed_sqrt(x: Tensor, eps: float = 1e-6) -> Tensor:
+    r""":math:`\psi(x) = x / \sqrt{|x| + \epsilon}`: signed square root, finite slope at 0."""
+    return x * torch.rsqrt(x.abs() + eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +36,8 @@ class AttentionTerms:
         psi: :math:`\psi`, applied to the scaled product of queries and keys.
         edge_logits: :math:`b_{ij}`, ``[M, heads]`` for the distinct edges of the batch.
         edge_values: :math:`w_{ij}`, ``[M, heads, C]`` likewise.
+        edge_kind: ``[M]``, where many edges are alike: the row of ``edge_logits`` and
+            ``edge_values`` that each edge takes (default: its own).
     """
 
     phi1: ScalarFunction
@@ -40,6 +48,18 @@ class AttentionTerms:
     psi: ScalarFunction | None = None
     edge_logits: Tensor | None = None
     edge_values: Tensor | None = None
+    edge_kind: Tensor | None = None
+
+    def by_edge(self) -> AttentionTerms:
+        """The same with a row for every edge, whatever its kind."""
+        kind = self.edge_kind
+        if kind is None:
+            return self
+        logits, values = (
+            None if rows is None else rows.index_select(0, kind)
+            for rows in (self.edge_logits, self.edge_values)
+        )
+        return replace(self, edge_logits=logits, edge_values=values, edge_kind=None)
 
     def feature_logits(self, queries: Tensor, keys: Tensor) -> Tensor:
         """ψ(q_i·k_j / √C) for all pairs of ``[…, n, C]`` queries and keys.
@@ -52,6 +72,21 @@ class AttentionTerms:
             return queries @ keys.mT * scale
         product = queries.double() @ keys.double().mT * scale
         return self.psi(product.to(queries.dtype))
+
+    def to(self, dtype: torch.dtype) -> AttentionTerms:
+        """The same with all tensors in one type."""
+        queries, keys, edge_logits, edge_values = (
+            None if tensor is None else tensor.to(dtype)
+            for tensor in (self.queries, self.keys, self.edge_logits, self.edge_values)
+        )
+        return replace(
+            self,
+            values=self.values.to(dtype),
+            queries=queries,
+            keys=keys,
+            edge_logits=edge_logits,
+            edge_values=edge_values,
+        )
 
     @property
     def heads(self) -> int:
@@ -75,6 +110,12 @@ class AttentionKernel(ABC):
 
     def __init__(self, graphs: RaggedGraphs) -> None:
         self.graphs = graphs
+
+    def tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:  # noqa: B027
+        """Announces the (φ₁, φ₂) of the layers to come, which a kernel may evaluate together.
+
+        For the next call of :meth:`attend` with each; the weights must not change in between.
+        """
 
     @abstractmethod
     def attend(

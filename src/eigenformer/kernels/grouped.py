@@ -46,6 +46,7 @@ class GroupedAttention(AttentionKernel):
         keep: Tensor | None = None,
         return_attention: bool = False,
     ) -> tuple[Tensor, list[Tensor] | None]:
+        terms = terms.by_edge()
         importance = terms.phi2(self.graphs.eigenvalues.expand(terms.heads, -1))
         if self.graphs.frequency_weights is not None:
             importance = importance * self.graphs.frequency_weights

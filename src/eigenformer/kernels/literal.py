@@ -25,6 +25,7 @@ class LiteralAttention(AttentionKernel):
         keep: Tensor | None = None,
         return_attention: bool = False,
     ) -> tuple[Tensor, list[Tensor] | None]:
+        terms = terms.by_edge()
         p = self.padded
         # α_spec = φ₁(Σ_k σ_k[i,j] φ₂(λ_k))
         logits = terms.phi1(self.scores(terms.phi2, terms.heads))

@@ -1,0 +1,269 @@
+"""Native attention as PyTorch operators, with gradients and shapes known to the compiler."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, get_type_hints
+
+import torch
+from torch import Tensor
+
+from eigenformer.kernels.native.binding import Gradients, Pieces, Problem, library
+
+NO_FEATURES, IDENTITY, SIGNED_SQRT = 0, 1, 2
+"""ψ as the library knows it."""
+
+
+class Inputs(NamedTuple):
+    """What the operator takes. Shapes are those of problem.h."""
+
+    first_node: Tensor
+    first_frequency: Tensor
+    first_edge: Tensor
+    edge_source: Tensor
+    edge_kind: Tensor
+    eigenvectors: Tensor
+    importance: Tensor
+    knots: Tensor
+    slopes: Tensor
+    intercepts: Tensor
+    values: Tensor
+    queries: Tensor | None
+    keys: Tensor | None
+    edge_logits: Tensor | None
+    edge_values: Tensor | None
+    seed: Tensor
+    dropout: float
+    psi: int
+    shared_kinds: bool
+
+    def differentiable(self) -> tuple[Tensor | None, ...]:
+        """Those that have gradients."""
+        return (self.importance, *self[8:15])
+
+
+_NAMES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "int", bool: "bool"}
+_SCHEMA = ", ".join(f"{_NAMES[kind]} {name}" for name, kind in get_type_hints(Inputs).items())
+_TENSORS = _SCHEMA.count("Tensor")
+
+
+@torch.library.custom_op(
+    "eigenformer::attention", mutates_args=(), schema=f"({_SCHEMA}) -> (Tensor, Tensor, Tensor)"
+)
+def attention(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention over a ragged batch, from :class:`Inputs`.
+
+    Returns what each node attends to, ``[Σn, heads, C]``, and of each row of the softmax the
+    largest logit and one over the sum, ``[Σn, heads]``.
+    """
+    inputs = Inputs(*arguments)
+    outputs = _outputs(inputs)
+    library().forward(_problem(inputs, outputs))
+    return outputs
+
+
+@torch.library.custom_op(
+    "eigenformer::attention_backward",
+    mutates_args=(),
+    schema=f"({_SCHEMA}, Tensor out, Tensor maximum, Tensor inverse, Tensor d_out)"
+    f" -> ({', '.join(['Tensor'] * 8)})",
+)
+def attention_backward(*arguments: Any) -> tuple[Tensor, ...]:
+    """The gradients of :meth:`Inputs.differentiable`; empty for what was not given."""
+    *given, out, maximum, inverse, d_out = arguments
+    inputs = Inputs(*given)
+    problem = _problem(inputs, (out, maximum, inverse))
+    gradients = _gradients(inputs)
+    library().backward(
+        problem,
+        Gradients(
+            _address(d_out, "d_out", torch.float32, inputs.values.shape),
+            *(d.data_ptr() or None for d in gradients),
+        ),
+    )
+    return gradients
+
+
+@attention.register_fake
+def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return _outputs(Inputs(*arguments))
+
+
+@attention_backward.register_fake
+def _(*arguments: Any) -> tuple[Tensor, ...]:
+    return _gradients(Inputs(*arguments[:-4]))
+
+
+def _outputs(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
+    values = inputs.values
+    rows = values.shape[:2]
+    return torch.empty_like(values), values.new_empty(rows), values.new_empty(rows)
+
+
+def _gradients(inputs: Inputs) -> tuple[Tensor, ...]:
+    nothing = inputs.values.new_empty
+    return tuple(nothing(0) if x is None else torch.empty_like(x) for x in inputs.differentiable())
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.save_for_backward(*inputs[:_TENSORS], *output)
+    ctx.settings = inputs[_TENSORS:]
+
+
+def _backward(ctx: Any, d_out: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    *tensors, out, maximum, inverse = ctx.saved_tensors
+    inputs = Inputs(*tensors, *ctx.settings)
+    found = attention_backward(*inputs, out, maximum, inverse, d_out.contiguous())
+    gradients = [
+        None if x is None else d for x, d in zip(inputs.differentiable(), found, strict=True)
+    ]
+    # importance, then after the knots, which have none: slopes to edge values.
+    return (*[None] * 6, gradients[0], None, *gradients[1:], *[None] * 4)
+
+
+attention.register_autograd(_backward, setup_context=_setup_context)
+
+
+_PIECES = "Tensor x, Tensor knots, Tensor slopes, Tensor intercepts, int heads"
+
+
+@torch.library.custom_op("eigenformer::pieces", mutates_args=(), schema=f"({_PIECES}) -> Tensor")
+def pieces(*arguments: Any) -> Tensor:
+    """Scalar functions by their linear pieces, all at the same numbers ``x``.
+
+    ``heads`` of them are one layer: the result is ``[layers, len(x), heads]``.
+    """
+    x, _, slopes, _, heads = arguments
+    if heads < 1 or slopes.dim() != 2 or len(slopes) % heads:
+        raise ValueError("slopes, heads: expected whole layers of functions by segments")
+    y = _values(x, slopes, heads)
+    library().pieces(_pieces(*arguments, y))
+    return y
+
+
+@torch.library.custom_op(
+    "eigenformer::pieces_backward",
+    mutates_args=(),
+    schema=f"({_PIECES}, Tensor d_y) -> (Tensor, Tensor)",
+)
+def pieces_backward(*arguments: Any) -> tuple[Tensor, Tensor]:
+    """The gradients of slopes and intercepts."""
+    slopes, intercepts = arguments[2:4]
+    gradients = torch.empty_like(slopes), torch.empty_like(intercepts)
+    library().pieces(_pieces(*arguments, *gradients), backward=True)
+    return gradients
+
+
+@pieces.register_fake
+def _(*arguments: Any) -> Tensor:
+    return _values(arguments[0], arguments[2], arguments[4])
+
+
+@pieces_backward.register_fake
+def _(*arguments: Any) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(arguments[2]), torch.empty_like(arguments[3])
+
+
+def _pieces_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[:4])
+    ctx.heads = inputs[4]
+
+
+def _pieces_gradients(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
+    gradients = pieces_backward(*ctx.saved_tensors, ctx.heads, d_y.contiguous())
+    return None, None, *gradients, None
+
+
+pieces.register_autograd(_pieces_gradients, setup_context=_pieces_setup)
+
+
+def _values(x: Tensor, slopes: Tensor, heads: int) -> Tensor:
+    return x.new_empty(len(slopes) // heads, len(x), heads)
+
+
+def _pieces(
+    x: Tensor, knots: Tensor, slopes: Tensor, intercepts: Tensor, heads: int, *y: Tensor
+) -> Pieces:
+    functions, segments = slopes.shape
+    real = torch.float32
+    gradients = (_address(d, "gradient", real, (functions, segments)) for d in y[1:])
+    return Pieces(
+        functions,
+        segments,
+        x.numel(),
+        heads,
+        _address(x, "x", real, (x.numel(),)),
+        _address(knots, "knots", real, (functions, segments - 1)),
+        _address(slopes, "slopes", real, (functions, segments)),
+        _address(intercepts, "intercepts", real, (functions, segments)),
+        _address(y[0], "y", real, (functions // heads, len(x), heads)),
+        *gradients,
+    )
+
+
+def _problem(inputs: Inputs, outputs: tuple[Tensor, Tensor, Tensor]) -> Problem:
+    """The library's view of the inputs, after a look at everything it takes for granted."""
+    x = inputs
+    for name, dimensions in (("values", 3), ("slopes", 2), ("importance", 2), ("first_node", 1)):
+        if getattr(x, name).dim() != dimensions:
+            raise ValueError(f"{name}: expected {dimensions} dimensions")
+    nodes, heads, channels = x.values.shape
+    graphs, segments, edges = len(x.first_node) - 1, x.slopes.size(1), x.edge_source.numel()
+    kinds = next((len(e) for e in (x.edge_logits, x.edge_values) if e is not None), 0)
+    if min(nodes, heads, channels, graphs, segments) < 1:
+        raise ValueError("an empty batch: there must be graphs, nodes, heads and channels")
+    if {x.queries is None, x.keys is None} != {x.psi == NO_FEATURES}:
+        raise ValueError("queries, keys, psi: all of them or none")
+    real, index = torch.float32, torch.int64
+    features = nodes, heads, channels
+    return Problem(
+        graphs,
+        nodes,
+        len(x.importance),
+        heads,
+        channels,
+        segments,
+        edges,
+        kinds,
+        x.eigenvectors.numel(),
+        _address(x.first_node, "first_node", index, (graphs + 1,)),
+        _address(x.first_frequency, "first_frequency", index, (graphs + 1,)),
+        _address(x.first_edge, "first_edge", index, (nodes + 1,)),
+        _address(x.edge_source, "edge_source", index, (edges,)),
+        _address(x.edge_kind, "edge_kind", index, (edges,)),
+        _address(x.eigenvectors, "eigenvectors", real, (x.eigenvectors.numel(),)),
+        _address(x.importance, "importance", real, (len(x.importance), heads)),
+        _address(x.knots, "knots", real, (heads, segments - 1)),
+        _address(x.slopes, "slopes", real, (heads, segments)),
+        _address(x.intercepts, "intercepts", real, (heads, segments)),
+        _address(x.values, "values", real, features),
+        _address(x.queries, "queries", real, features),
+        _address(x.keys, "keys", real, features),
+        _address(x.edge_logits, "edge_logits", real, (kinds, heads)),
+        _address(x.edge_values, "edge_values", real, (kinds, heads, channels)),
+        int(x.seed),
+        x.dropout,
+        x.psi,
+        x.shared_kinds,
+        torch.get_num_threads(),
+        _address(outputs[0], "out", real, features),
+        _address(outputs[1], "maximum", real, (nodes, heads)),
+        _address(outputs[2], "inverse", real, (nodes, heads)),
+    )
+
+
+def _address(
+    x: Tensor | None, name: str, dtype: torch.dtype, shape: tuple[int, ...] | torch.Size
+) -> int | None:
+    if x is None:
+        return None
+    if x.device.type != "cpu" or x.dtype != dtype:
+        raise ValueError(f"{name}: {x.dtype} on {x.device}, expected {dtype} on the CPU")
+    if x.shape != shape:
+        raise ValueError(f"{name}: shape {tuple(x.shape)}, expected {tuple(shape)}")
+    if not x.is_contiguous():
+        raise ValueError(f"{name}: must be contiguous")
+    # An empty array has no address; the library would take it for a missing one.
+    return x.data_ptr() or _NOTHING.data_ptr()
+
+
+_NOTHING = torch.zeros(1)

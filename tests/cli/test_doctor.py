@@ -1,0 +1,24 @@
+"""``eigenformer doctor``."""
+
+import pytest
+
+from eigenformer.cli import main
+from eigenformer.kernels.native import load
+
+
+def test_says_which_path_is_active(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    output = capsys.readouterr().out
+    path = "torch" if load()[0] is None else "native"
+    assert f"attention        {path}" in output
+    assert "torch agrees with literal" in output
+
+
+def test_says_why_there_is_no_library(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eigenformer.kernels.native.load", lambda: (None, "it was not compiled"))
+    assert main(["doctor"]) == 0
+    output = capsys.readouterr().out
+    assert "attention        torch: it was not compiled" in output
+    assert "native agrees" not in output
