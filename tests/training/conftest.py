@@ -11,7 +11,7 @@ import torch
 from tests.training.samples import SMALL, molecule_rows, write_table
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
@@ -28,13 +28,13 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("rdkit")
     return write_table(tmp_path_factory.mktemp("table") / "molecules.csv", molecule_rows())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def run(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run on the table."""
     from eigenformer.cli import main

@@ -48,7 +48,8 @@ def plan(
         if name not in fields:
             raise ConfigError(unknown(name, name, fields))
     data_config = DataConfig.from_dict(wanted.get("data", {}), "data")
-    if not is_benchmark(data_config.dataset):  # so that a run can be resumed from anywhere
+    if not is_benchmark(data_config.dataset) and os.path.exists(data_config.dataset):
+        # So that a run can be resumed from anywhere.
         data_config = data_config.replace(dataset=os.path.abspath(data_config.dataset))
     preset = load_preset(wanted.get("preset") or _default_preset(data_config))
     _check_names(EigenformerConfig, wanted.get("model", {}), "model")
@@ -59,15 +60,17 @@ def plan(
             f"preset '{preset.name}' does not fit {data_config.dataset}: it is for "
             f"{preset.dataset}; take one of {', '.join(fitting)}"
         )
+    rest = {k: v for k, v in wanted.items() if k not in ("data", "preset", "model", "training")}
+    common = {"data": data_config, "preset": preset.name, "training": training, **rest}
+    draft = preset.model.to_dict()
+    if rest.get("start") is None:
+        draft = merge(draft, wanted.get("model", {}))
+    RunConfig.from_dict({**common, "model": draft})  # mistakes are found before any long work
     data = load_data(data_config, raw_dir, cache_dir, workers, report)
     base = _base_model(preset.model, data, data_config, wanted.get("start"))
     model = EigenformerConfig.from_dict(merge(base.to_dict(), wanted.get("model", {})), "model")
     check_fit(model, data, preset.name)
-    rest = {k: v for k, v in wanted.items() if k not in ("data", "preset", "model", "training")}
-    config = RunConfig.from_dict(
-        {"data": data_config, "preset": preset.name, "model": model, "training": training, **rest}
-    )
-    return config, data
+    return RunConfig.from_dict({**common, "model": model}), data
 
 
 def check_fit(model: EigenformerConfig, data: TrainingData, name: str) -> None:
@@ -115,11 +118,11 @@ def _default_preset(data: DataConfig) -> str:
 
 
 def _training(base: TrainingConfig, changes: Mapping[str, Any]) -> TrainingConfig:
-    wanted = TrainingConfig.from_dict(merge(base.to_dict(), changes), "training")
-    if "warmup_epochs" in changes:
-        return wanted
-    # Another number of epochs: the warm-up shrinks in proportion.
-    return wanted.replace(warmup_epochs=base.warmup_epochs * wanted.epochs / base.epochs)
+    _check_names(TrainingConfig, changes, "training")
+    epochs = changes.get("epochs")
+    if isinstance(epochs, int) and epochs > 0 and "warmup_epochs" not in changes:
+        base = base.with_epochs(epochs)  # the warm-up shrinks in proportion
+    return TrainingConfig.from_dict(merge(base.to_dict(), changes), "training")
 
 
 def _check_names(cls: type, values: Mapping[str, Any], path: str) -> None:

@@ -1,0 +1,167 @@
+"""The commands around training: evaluate, predict, runs, reproduce, table, demo."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from eigenformer.cli import main
+from eigenformer.training.run_folder import RunFolder
+from eigenformer.training.tables import paper_table
+from tests.training.samples import SMALL, read_rows
+
+
+def test_evaluate_repeats_the_runs_own_figure(run, capsys):
+    assert main(["evaluate", str(run)]) == 0
+    value = float(capsys.readouterr().out.split("test mae ")[1].split()[0])
+    assert value == pytest.approx(RunFolder(run).read_summary()["test"], abs=1e-6)
+    assert main(["evaluate", str(run), "--split", "val"]) == 0
+    value = float(capsys.readouterr().out.split("val mae ")[1].split()[0])
+    assert value == pytest.approx(RunFolder(run).read_summary()["best_validation"], abs=1e-6)
+
+
+def test_evaluate_a_folder_with_a_model_only(run, table, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("model.safetensors", "model.json"):
+        shutil.copy(run / name, tmp_path)
+    assert main(["evaluate", str(tmp_path), "--data", str(table)]) == 0
+    assert "test mae" in capsys.readouterr().out
+    assert main(["evaluate", str(tmp_path)]) == 2
+    assert "nor is there such a file" in capsys.readouterr().err
+
+
+def test_evaluate_nothing(tmp_path, run, capsys):
+    assert main(["evaluate", str(tmp_path)]) == 2
+    assert "no model here" in capsys.readouterr().err
+    assert main(["evaluate", str(run), "--split", "tests"]) == 2
+    assert "the nearest is 'test'" in capsys.readouterr().err
+
+
+def test_predict_keeps_every_row_in_its_place(run, tmp_path, capsys):
+    table = tmp_path / "new.csv"
+    table.write_text(
+        'name,smiles,weight,note\na,CCO,1,"x, y"\nb,C1CC,,\nc,,3,\n\nd,CCN\ne,c1ccccc1O,oops,z\n',
+        "utf-8",
+    )
+    out = tmp_path / "predictions.csv"
+    assert main(["predict", str(run), str(table), "--out", str(out)]) == 0
+    assert "2 of 6 rows" in capsys.readouterr().out
+    rows = read_rows(out)
+    assert list(rows[0]) == ["name", "smiles", "weight", "note", "predicted_weight", "reason"]
+    assert [row["name"] for row in rows] == ["a", "b", "c", "", "d", "e"]
+    assert rows[0]["note"] == "x, y"
+    assert [bool(row["predicted_weight"]) for row in rows] == [True, *[False] * 4, True]
+    assert [bool(row["reason"]) for row in rows] == [False, *[True] * 4, False]
+    alone = tmp_path / "alone.csv"
+    alone.write_text("smiles\nc1ccccc1O\n")
+    assert main(["predict", str(run), str(alone), "--out", str(out)]) == 0
+    expected = float(rows[5]["predicted_weight"])
+    assert float(read_rows(out)[0]["predicted_weight"]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_predict_says_what_is_missing(run, tmp_path, capsys):
+    table = tmp_path / "new.csv"
+    table.write_text("molecule\nCC\n")
+    assert main(["predict", str(run), str(table), "--out", str(tmp_path / "out.csv")]) == 2
+    assert "column 'smiles'" in capsys.readouterr().err
+    out = ["--out", str(tmp_path / "out.csv")]
+    assert main(["predict", str(run), str(table), *out, "--smiles", "molecule"]) == 0
+
+
+def test_predictions_are_in_the_users_units(table, tmp_path):
+    """Targets far from zero, and a model that has not learnt: their mean is what remains."""
+    rows = read_rows(table)
+    large = tmp_path / "large.csv"
+    large.write_text(
+        "smiles,y\n" + "".join(f"{r['smiles']},{1e6 + i}\n" for i, r in enumerate(rows))
+    )
+    arguments = [*SMALL, "--lr", "1e-9", "--epochs", "1"]
+    assert (
+        main(["train", str(large), "--target", "y", "--out", str(tmp_path / "r"), *arguments]) == 0
+    )
+    out = tmp_path / "p.csv"
+    assert main(["predict", str(tmp_path / "r"), str(large), "--out", str(out)]) == 0
+    for row in read_rows(out):
+        assert float(row["predicted_y"]) == pytest.approx(1e6, rel=1e-3)
+
+
+def test_runs(run, capsys):
+    assert main(["runs", str(run.parent)]) == 0
+    header, row = capsys.readouterr().out.splitlines()
+    assert "parameters" in header
+    assert row.split()[:4] == ["run", "molecules.csv", "zinc", "0"]
+    assert row.endswith("finished")
+    assert main(["runs", str(run / "nowhere")]) == 2
+
+
+_TINY = [
+    *("--epochs", "1", "--batch-size", "4", "--threads", "1", "--data.size", "30"),
+    *("--model.layers", "1", "--model.hidden_dim", "16", "--model.phi_width", "4"),
+]
+
+
+def test_reproduce_picks_up_where_it_was_stopped(tmp_path, capsys):
+    command = ["reproduce", "pattern", "--out", str(tmp_path), *_TINY]
+    assert main([*command, "--seeds", "0"]) == 0
+    assert "the paper: 86.68" in capsys.readouterr().out
+    first = (tmp_path / "pattern-seed0" / "model.safetensors").stat().st_mtime_ns
+    assert main([*command, "--seeds", "0", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "2 seeds; not the paper's full schedule" in out
+    assert " ± " in out
+    assert (tmp_path / "pattern-seed0" / "model.safetensors").stat().st_mtime_ns == first
+    assert main([*command, "--seeds", "0", "--lr", "0.1"]) == 2
+    assert "other settings" in capsys.readouterr().err
+    # Small runs are no results of the benchmark.
+    assert main(["table", str(tmp_path)]) == 0
+    assert "ours" not in capsys.readouterr().out
+
+
+def test_table_has_the_papers_rows_and_ours(run, tmp_path, capsys):
+    for seed, test in ((0, 0.08), (1, 0.1)):
+        folder = tmp_path / f"seed{seed}"
+        shutil.copytree(run, folder)
+        summary = RunFolder(folder).read_summary()
+        changes = {"dataset": "zinc", "seed": seed, "test": test, "epochs_planned": 2000}
+        RunFolder(folder).write_summary({**summary, **changes})
+    out = tmp_path / "table.md"
+    assert main(["table", str(tmp_path), "--out", str(out)]) == 0
+    text = out.read_text("utf-8")
+    assert "| GRIT | 0.059 ± 0.002 | 98.108 ± 0.111 |" in text
+    assert "| Eigenformer | 0.077 | 97.142 |" in text
+    assert "| **Eigenformer, ours** | 0.090 ± 0.014 (2 seeds) | - |" in text
+    assert text.count("| --- |") >= 2
+
+
+def test_the_papers_tables_are_complete():
+    first, second = paper_table("benchmarking-gnns"), paper_table("long-range")
+    assert (len(first["rows"]), len(second["rows"])) == (22, 12)
+    assert first["rows"]["Eigenformer (feat.)"]["cluster"] == [77.456]
+    assert second["rows"]["GPS"]["peptides-struct"] == [0.25, 0.0012]
+
+
+def test_demo(tmp_path, capsys):
+    out = tmp_path / "demo"
+    arguments = [*_TINY[2:], "--epochs", "1"]
+    assert main(["demo", "--out", str(out), *arguments]) == 0
+    assert "weighted_accuracy" in capsys.readouterr().out
+    assert main(["predict", str(out), str(out), "--out", str(tmp_path / "p.csv")]) == 2
+    assert main(["demo", "--out", str(out)]) == 2
+
+
+def test_help_is_quick_and_loads_no_pytorch():
+    code = (
+        "import sys\n"
+        "from eigenformer.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "assert not {'torch', 'torch_geometric', 'lightning', 'numpy'} & set(sys.modules)\n"
+    )
+    for arguments in (["--help"], ["train", "--help"]):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
+        assert time.perf_counter() - start < 1 or arguments != ["--help"]

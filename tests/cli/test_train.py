@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+import pytest
+import yaml
+
+from eigenformer.cli import main
+from eigenformer.model_folder import load_model, read_card
+from eigenformer.training.run_folder import RunFolder
+from tests.training.samples import SMALL, finish, molecule_rows, write_table
+
+_ONE = [*SMALL, "--epochs", "1"]
+
+
+def _train(table, out, *more):
+    return main(["train", str(table), "--out", str(out), *_ONE, *map(str, more)])
+
+
+def test_a_run_folder_has_everything(run, table, capsys):
+    names = {path.name for path in run.iterdir()}
+    assert names == {
+        *("config.yaml", "metrics.csv", "tensorboard", "model.safetensors", "model.json"),
+        *("last.ckpt", "summary.json"),
+    }
+    assert any((run / "tensorboard").glob("events*"))
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert config["model"]["layers"] == 1
+    assert config["training"]["warmup_epochs"] == pytest.approx(50 * 3 / 2000)
+    summary = RunFolder(run).read_summary()
+    assert summary["state"] == "finished"
+    assert summary["epochs"] == 3
+    assert summary["parameters"] == load_model(run)[0].num_parameters()
+    assert summary["seconds_per_epoch"] > 0
+    assert summary["peak_memory_mb"] > 0
+    assert {"torch", "eigenformer", "lightning"} <= set(summary["versions"])
+    card = read_card(run)
+    assert card.outputs is not None
+    assert card.outputs.names == ("weight",)
+    assert card.data is not None
+    assert card.data.dataset == table.name  # no path of this machine
+    assert len(RunFolder(run).read_metrics()) == 3
+
+
+def test_the_lines_that_are_printed(table, tmp_path, capsys):
+    assert _train(table, tmp_path / "run", "--target", "long", "--split-by", "stratified") == 0
+    out = capsys.readouterr().out
+    assert "task: graph binary (long)" in out
+    assert "epoch 1/1  train loss" in out
+    assert "test average_precision" in out
+    assert f"everything is in {tmp_path / 'run'}" in out
+    assert "\r" not in out
+
+
+@pytest.mark.parametrize("split", ["random", "stratified", "scaffold"])
+def test_classes_in_words_and_ways_to_split(table, tmp_path, split):
+    # The molecules have two scaffolds, a benzene ring and none, which stay together.
+    fractions = ("--fractions", 0.84, 0.16, 0) if split == "scaffold" else ()
+    arguments = ("--target", "kind", "--split-by", split, *fractions)
+    assert _train(table, tmp_path / "run", *arguments) == 0
+    outputs = read_card(tmp_path / "run").outputs
+    assert outputs is not None
+    assert (outputs.kind, outputs.names) == ("multiclass", ("acid", "other", "ring"))
+
+
+def test_split_column_several_targets_and_missing_labels(tmp_path):
+    rows = molecule_rows()
+    for number, row in enumerate(rows):
+        row["part"] = ["train", "train", "valid", "test"][number % 4]
+        row["other"] = "" if number % 3 else number
+    table = write_table(tmp_path / "t.csv", rows)
+    arguments = ["--target", "weight", "other", "--split-column", "part"]
+    assert _train(table, tmp_path / "run", *arguments) == 0
+    summary = RunFolder(tmp_path / "run").read_summary()
+    assert summary["graphs"] == {"train": 30, "val": 15, "test": 15}
+
+
+def test_bad_rows_are_reported_with_their_lines(tmp_path, capsys):
+    rows = molecule_rows()
+    rows[3]["smiles"] = "C1CC"
+    rows[7]["weight"] = ""
+    table = write_table(tmp_path / "t.csv", rows)
+    assert _train(table, tmp_path / "run", "--target", "weight") == 0
+    error = capsys.readouterr().err
+    assert "line 5: 'C1CC'" in error
+    assert "line 9: no target left" in error
+    assert "58 of 60 rows" in error
+    arguments = ("--target", "weight", "--max-bad-rows", "1%")
+    assert _train(table, tmp_path / "strict", *arguments) == 2
+    error = capsys.readouterr().err
+    assert "2 of 60 rows cannot be used (3.3 %)" in error
+    assert not (tmp_path / "strict" / "config.yaml").exists()
+
+
+def test_fine_tuning_takes_the_trunk_and_a_new_head(run, table, tmp_path, capsys):
+    source = ("--from", run)
+    assert _train(table, tmp_path / "a", "--target", "kind", *source, "--lr", "1e-9") == 0
+    assert "new: head" in capsys.readouterr().out
+    before, after = load_model(run)[0], load_model(tmp_path / "a")[0]
+    weights = [m.layers[0].attention.value.weight for m in (before, after)]
+    assert weights[0].allclose(weights[1], atol=1e-6)
+    assert after.head.out_features == 3
+    assert _train(table, tmp_path / "b", "--target", "weight", *source) == 0
+    assert "new:" not in capsys.readouterr().out
+    assert read_card(tmp_path / "b").outputs == read_card(run).outputs
+    code = _train(table, tmp_path / "c", "--target", "weight", *source, "--model.layers", "2")
+    assert code == 2
+    assert "layers.1" in capsys.readouterr().err
+
+
+def test_limit_and_patience(table, tmp_path, capsys):
+    arguments = ["--target", "weight", "--limit", "5", "--epochs", "40", "--patience", "2"]
+    assert _train(table, tmp_path / "run", *arguments, "--lr", "1e-12") == 0
+    summary = RunFolder(tmp_path / "run").read_summary()
+    assert summary["graphs"] == {"train": 5, "val": 5, "test": 5}
+    assert summary["epochs"] < 40
+
+
+@pytest.mark.parametrize("precision", ["bf16", "64"])
+def test_precision(table, tmp_path, precision):
+    assert _train(table, tmp_path / "run", "--target", "weight", "--precision", precision) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["zink"], "the nearest is 'zinc'"),
+        (["zinc", "--preset", "mnist"], "preset 'mnist' does not fit zinc"),
+        (["zinc", "--preset", "zink"], "the nearest is 'zinc"),
+        (["zinc", "--model.layrs", "3"], "model.layrs: unknown; the nearest is 'layers'"),
+        (["zinc", "--modle.layers", "3"], "the nearest is 'model'"),
+        (["zinc", "--layers", "3"], "it is --model.layers"),
+        (["zinc", "--epoch", "3"], "the nearest is 'epochs'"),
+        (["zinc", "--model.layers", "many"], "model.layers: expected int, got 'many'"),
+        (["zinc", "--target", "y"], "for your own data"),
+        (["zinc", "--precision", "8"], "precision: '8': unknown"),
+        (["zinc", "--config", "nowhere.yaml"], "there is no such file"),
+        ([], "which data?"),
+        (["--resume", "nowhere"], "not a run folder"),
+    ],
+)
+def test_mistakes_are_explained(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EIGENFORMER_RAW_DIR", str(tmp_path))
+    assert main(["train", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_exists_is_not_touched(run, table, capsys):
+    before = (run / "summary.json").read_bytes()
+    assert _train(table, run, "--target", "weight") == 2
+    assert "there is a run already" in capsys.readouterr().err
+    assert (run / "summary.json").read_bytes() == before
+
+
+def test_a_table_without_a_target(table, tmp_path, capsys):
+    assert _train(table, tmp_path / "run") == 2
+    assert "Say --target (there: id, smiles, weight, long, kind)" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written(table, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert _train(table, tmp_path / "file" / "run", "--target", "weight") == 2
+    assert "cannot be written to" in capsys.readouterr().err
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    with pytest.raises(ValueError, match="nearest"):
+        main(["train", "zink", "--out", str(tmp_path / "run"), "--debug"])
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a limit on file sizes")
+def test_a_full_disk_leaves_the_last_good_files(table, tmp_path):
+    """A limit on the size of files stands in for the disk: the third checkpoint does not fit."""
+    arguments = ["train", table, "--target", "weight", "--out", "run", *SMALL]
+    code, output = finish(*arguments, cwd=tmp_path)
+    assert code == 0, output
+    size = (tmp_path / "run" / "last.ckpt").stat().st_size
+    shutil.rmtree(tmp_path / "run")
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({size - 100}, {size - 100}))"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    code, output = finish(*arguments, cwd=tmp_path, PYTHONPATH=path)
+    assert code == 2, output
+    assert "last.ckpt: File too large" in output
+    assert "Traceback" not in output
+    load_model(tmp_path / "run")
+    assert not [name for name in os.listdir(tmp_path / "run") if "~" in name]
