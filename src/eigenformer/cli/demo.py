@@ -11,9 +11,9 @@ DOTTED_SETTINGS = True
 
 _SETTINGS = {
     "preset": "pattern",
-    "data": {"dataset": "pattern", "size": 140},
-    "model": {"layers": 2, "phi_width": 16, "attention_dropout": 0.0},
-    "training": {"epochs": 5, "batch_size": 8, "learning_rate": 0.002},
+    "data": {"dataset": "pattern", "size": 700},
+    "model": {"layers": 4, "attention_dropout": 0.1},
+    "training": {"epochs": 10, "batch_size": 16, "learning_rate": 0.001},
 }
 
 
@@ -33,8 +33,9 @@ def run(arguments: argparse.Namespace) -> None:
     from eigenformer.training.run_folder import RunFolder
 
     RunFolder.create(arguments.out)
-    print("demo: find the pattern hidden in random graphs (PATTERN, 140 graphs made here)")
     wanted = merge(_SETTINGS, settings_of(arguments))
+    size = wanted["data"]["size"]
+    print(f"demo: find the pattern hidden in random graphs (PATTERN, {size} graphs made here)")
     report = LineReporter()
     config, data = plan(wanted, arguments.raw_dir, arguments.cache_dir, report=report)
     start_run(config, data, arguments.out, report)
