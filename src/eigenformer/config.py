@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -248,7 +249,7 @@ class TrainingConfig(Settings):
     def check(self) -> None:
         _require_positive(self, "batch_size", "epochs", "learning_rate", "eps", "gradient_clip")
         if not 0 <= self.warmup_epochs <= self.epochs:
-            raise ConfigError(f"warmup_epochs: {self.warmup_epochs} of {self.epochs} epochs")
+            raise ConfigError(f"warmup_epochs: {self.warmup_epochs:g} of {self.epochs} epochs")
         if self.weight_decay < 0:
             raise ConfigError(f"weight_decay: must not be negative, got {self.weight_decay}")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
@@ -379,6 +380,11 @@ class Preset(Settings):
     paper: PaperRecord = field(repr=False)
 
 
+def parse_yaml(text: str) -> Any:
+    """Plain data from YAML, in which ``1e-4`` is a number; YAML 1.1 takes it for a word."""
+    return yaml.load(text, _Loader)
+
+
 def presets() -> tuple[str, ...]:
     """The names of all presets."""
     names = (entry.name for entry in (resources.files("eigenformer") / "presets").iterdir())
@@ -392,6 +398,15 @@ def load_preset(name: str) -> Preset:
         raise ConfigError(unknown(f"preset '{name}'", name, presets()))
     text = (resources.files("eigenformer") / "presets" / f"{name}.yaml").read_text("utf-8")
     return Preset.from_dict({"name": name, **yaml.safe_load(text)})
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe, too: it knows one more way to write a number, and no more types."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
+)
 
 
 def _annotations(cls: type[Settings]) -> dict[str, Any]:

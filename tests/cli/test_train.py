@@ -174,6 +174,27 @@ def test_debug_shows_the_traceback(tmp_path):
         main(["train", "zink", "--out", str(tmp_path / "run"), "--debug"])
 
 
+def test_a_loss_that_is_no_number(table, tmp_path, capsys):
+    out = tmp_path / "run"
+    arguments = ("--target", "weight", "--lr", "1e30", "--training.gradient_clip", "1e30")
+    assert _train(table, out, *arguments, "--epochs", 4) == 2
+    error = capsys.readouterr().err
+    assert "the loss is" in error
+    assert "lower --lr" in error
+    assert RunFolder(out).read_summary()["state"] == "failed"
+    load_model(out)
+
+
+def test_settings_of_a_file_come_before_options(run, tmp_path):
+    out = tmp_path / "run"
+    arguments = ["--config", str(run / "config.yaml"), "--out", str(out), "--epochs", "1"]
+    assert main(["train", *arguments, "--model.phi_width=5"]) == 0
+    config = RunFolder(out).read_config()
+    assert config.model.phi_width == 5
+    assert config.model.layers == 1
+    assert config.training.warmup_epochs == pytest.approx(50 / 2000)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a limit on file sizes")
 def test_a_full_disk_leaves_the_last_good_files(table, tmp_path):
     """A limit on the size of files stands in for the disk: the third checkpoint does not fit."""

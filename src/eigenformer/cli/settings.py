@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from eigenformer.config import ConfigError, RunConfig
+from eigenformer.config import ConfigError, RunConfig, parse_yaml
 from eigenformer.nearest import unknown
 
 # option: where its value goes in the settings of a run
@@ -114,7 +114,7 @@ def _dotted(arguments: Sequence[str]) -> list[tuple[str, Any]]:
                 raise ConfigError(f"--{name}: a value is missing")
             value = rest.pop(0)
         try:
-            found.append((name, yaml.safe_load(value)))
+            found.append((name, parse_yaml(value)))
         except yaml.YAMLError:
             raise ConfigError(f"--{name}: '{value}' cannot be read") from None
     return found

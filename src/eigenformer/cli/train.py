@@ -39,11 +39,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Trains."""
     from eigenformer.training.loop import is_first_process, resume_run, start_run
     from eigenformer.training.planning import plan
-    from eigenformer.training.reporting import LineReporter
+    from eigenformer.training.reporting import LineReporter, SilentReporter
     from eigenformer.training.run_folder import RunFolder
 
     wanted = settings_of(arguments)
-    report = LineReporter() if is_first_process() else None
+    report = LineReporter() if is_first_process() else SilentReporter()
     folders = (arguments.raw_dir, arguments.cache_dir)
     if arguments.resume is not None:
         if wanted or arguments.out is not None:

@@ -9,6 +9,13 @@ from contextlib import contextmanager
 from eigenformer.data.progress import Reporter, Step, TerminalReporter
 
 
+class SilentReporter(Reporter):
+    """For all processes but the first, which says it already."""
+
+    def notice(self, message: str) -> None:
+        pass
+
+
 class LineReporter(TerminalReporter):
     """Lines on standard output; bars only on a terminal."""
 

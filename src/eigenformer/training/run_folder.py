@@ -26,7 +26,7 @@ from typing import Any
 
 import yaml
 
-from eigenformer.config import RunConfig
+from eigenformer.config import RunConfig, parse_yaml
 from eigenformer.model_folder import write_atomic
 
 CONFIG, METRICS, CHECKPOINT, SUMMARY = "config.yaml", "metrics.csv", "last.ckpt", "summary.json"
@@ -139,7 +139,7 @@ class RunFolder:
 def read_yaml(file: Path) -> dict[str, Any]:
     """Settings as plain data."""
     try:
-        content = yaml.safe_load(file.read_text("utf-8"))
+        content = parse_yaml(file.read_text("utf-8"))
     except FileNotFoundError:
         raise RunError(f"{file}: there is no such file") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
