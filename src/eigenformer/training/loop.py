@@ -73,10 +73,8 @@ def make_trainer(
     **arguments: Any,
 ) -> pl.Trainer:
     """A Lightning trainer for these settings. Settings of its own may be added."""
-    processes = config.devices * config.machines
-    launched = int(os.environ.get("WORLD_SIZE", "1")) if _is_torchrun() else processes
     devices = int(os.environ["LOCAL_WORLD_SIZE"]) if _is_torchrun() else config.devices
-    machines = launched // devices if _is_torchrun() else config.machines
+    machines = _processes(config) // devices
     cuda = torch.cuda.is_available()
     strategy: Any = "auto"
     if devices * machines > 1:
@@ -293,7 +291,7 @@ class _Record:
             "size": config.data.size,
             **known,
             "threads": torch.get_num_threads(),
-            "processes": config.devices * config.machines,
+            "processes": _processes(config),
             "started": self.started,
             "versions": versions(),
             "git_revision": self.revision,
@@ -309,7 +307,7 @@ def _introduction(
         f"model: preset {config.preset}, {model.num_parameters()} parameters; run folder "
         f"{folder.path}",
     ]
-    if config.devices * config.machines > 1 and not torch.cuda.is_available():
+    if _processes(config) > 1 and not torch.cuda.is_available():
         lines.append(
             "several CPU processes: batch norm is not synchronised among them (PyTorch has none "
             "for CPU); each uses its own share of a batch, running statistics are averaged"
@@ -331,6 +329,10 @@ def _conclusion(summary: dict[str, Any], outputs: Outputs, folder: RunFolder) ->
 
 def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
+
+
+def _processes(config: RunConfig) -> int:
+    return int(os.environ["WORLD_SIZE"]) if _is_torchrun() else config.devices * config.machines
 
 
 def _is_torchrun() -> bool:
