@@ -212,6 +212,11 @@ def test_every_instruction_set_is_exact(name: str) -> None:
         check(Case.random(seed, largest=60))
 
 
+def test_without_edges() -> None:
+    cases = (Case([1], edge_logits=True, features=True, seed=seed) for seed in range(50))
+    check(next(case for case in cases if not Example.of(case).graphs.edge_index.size(1)))
+
+
 def test_large_graph_in_parts() -> None:
     check(Case(sizes=[230, 3], features=True, edge_logits=True, threads=2, dropout=0.3))
 
