@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -13,6 +12,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import yaml
 
+from eigenformer.nearest import unknown
 from eigenformer.options import Backend, DegreeScaling, FrequencyDraw, Pooling, Psi
 
 T = TypeVar("T", bound="Settings")
@@ -42,7 +42,7 @@ class Settings:
         annotations = _annotations(cls)
         for key in values:
             if key not in annotations:
-                raise ConfigError(_unknown(_join(path, str(key)), str(key), annotations))
+                raise ConfigError(unknown(_join(path, str(key)), str(key), annotations))
         required = {f.name for f in dataclasses.fields(cls) if _is_required(f)}
         for key in sorted(required - set(values)):
             raise ConfigError(f"{_join(path, key)}: missing, and it has no default")
@@ -284,7 +284,7 @@ def presets() -> tuple[str, ...]:
 def load_preset(name: str) -> Preset:
     """Reads a preset by its name."""
     if name not in presets():
-        raise ConfigError(_unknown(f"preset '{name}'", name, presets()))
+        raise ConfigError(unknown(f"preset '{name}'", name, presets()))
     text = (resources.files("eigenformer") / "presets" / f"{name}.yaml").read_text("utf-8")
     return Preset.from_dict({"name": name, **yaml.safe_load(text)})
 
@@ -300,11 +300,6 @@ def _is_required(f: dataclasses.Field[Any]) -> bool:
 
 def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
-
-
-def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)
-    return f"{what}: unknown; the nearest is '{near[0]}' (known: {', '.join(sorted(known))})"
 
 
 def _require_positive(settings: Settings, *names: str) -> None:
@@ -324,7 +319,7 @@ def _checked(value: Any, annotation: Any, path: str) -> Any:
     origin = get_origin(annotation)
     if origin is Literal:
         if value not in get_args(annotation):
-            raise ConfigError(_unknown(f"{path}: '{value}'", str(value), get_args(annotation)))
+            raise ConfigError(unknown(f"{path}: '{value}'", str(value), get_args(annotation)))
         return value
     if origin in (Union, types.UnionType):
         return _checked_union(value, get_args(annotation), path)
@@ -360,5 +355,5 @@ def _checked_union(value: Any, members: tuple[Any, ...], path: str) -> Any:
             f"{path}: expected settings with a 'kind' ({', '.join(kinds)}), got {value!r}"
         )
     if kind not in kinds:
-        raise ConfigError(_unknown(f"{path}.kind: '{kind}'", str(kind), kinds))
+        raise ConfigError(unknown(f"{path}.kind: '{kind}'", str(kind), kinds))
     return kinds[kind].from_dict(value, path)

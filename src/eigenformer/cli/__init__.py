@@ -12,6 +12,7 @@ from eigenformer import __version__
 # command: what it does; its module has `add_arguments(parser)` and `run(arguments)`.
 _COMMANDS = {
     "bench": "measure time and memory, side by side with other graph networks",
+    "data": "prepare the benchmarks and your own graphs, and see what is there",
     "doctor": "say which attention path is active and why, and check it",
     "presets": "list the paper's models: sizes, parameters, the paper's count",
 }

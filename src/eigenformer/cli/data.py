@@ -1,0 +1,181 @@
+"""``eigenformer data``: prepare graphs, list them, look at one set of them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eigenformer.data.archive import GraphArchive
+    from eigenformer.data.listing import Entry
+
+_COLUMNS = ("name", "graphs", "nodes", "edges", "task", "archive", "spectra", "where")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Three actions, with the folders in common."""
+    folders = argparse.ArgumentParser(add_help=False)
+    folders.add_argument("--raw-dir", type=Path, help="raw files (or EIGENFORMER_RAW_DIR)")
+    folders.add_argument("--cache-dir", type=Path, help="results (or EIGENFORMER_CACHE_DIR)")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    text = "fetch or generate → archive → spectra; what is done already is not done again"
+    prepare = actions.add_parser("prepare", parents=[folders], help=text, description=text)
+    prepare.add_argument("name", help="a benchmark, or a path to your own graphs")
+    prepare.add_argument("--k", type=int, help="keep the k lowest frequencies (default: all)")
+    prepare.add_argument("--no-spectra", action="store_true", help="stop after the archive")
+    prepare.add_argument("--workers", type=int, help="threads (default: all cores)")
+    prepare.add_argument("--seed", type=int, default=0, help="of generated graphs, or of a split")
+    generated = prepare.add_argument_group("pattern and cluster")
+    generated.add_argument("--size", type=int, help="number of graphs (default: the benchmark's)")
+    generated.add_argument("--official", action="store_true", help="the published graphs instead")
+    _add_own(prepare.add_argument_group("your own graphs"))
+
+    text = "show what is there, where, its size and statistics"
+    actions.add_parser("list", parents=[folders], help=text, description=text)
+
+    text = "show one set of graphs and check every checksum"
+    info = actions.add_parser("info", parents=[folders], help=text, description=text)
+    info.add_argument("name", help="a name in the cache, or a path")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Runs one of the three."""
+    {"prepare": _prepare, "list": _list, "info": _info}[arguments.action](arguments)
+
+
+def _add_own(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--name", dest="own_name", help="name in the cache (default: the file's)")
+    group.add_argument("--smiles-column", dest="smiles", help="(default: smiles)")
+    group.add_argument("--targets", nargs="+", metavar="COLUMN", help="what is to be predicted")
+    group.add_argument("--id-column", dest="identifier", help="names, which must not repeat")
+    group.add_argument("--split-column", help="train, val or test for each row")
+    group.add_argument("--split", help="random, stratified or scaffold")
+    group.add_argument("--fractions", nargs=3, type=float, help="(default: 0.8 0.1 0.1)")
+    group.add_argument("--task", help="regression, binary, multiclass or multilabel")
+    group.add_argument("--featurizer", help="of molecules: ogb (default) or zinc")
+    group.add_argument("--undirected", action="store_true", default=None, help="edges go both ways")
+
+
+def _prepare(arguments: argparse.Namespace) -> None:
+    from eigenformer.data.benchmarks import BENCHMARKS, benchmark
+    from eigenformer.data.preparation import prepare, prepare_own
+    from eigenformer.data.progress import TerminalReporter
+
+    common = {
+        "cache_dir": arguments.cache_dir,
+        "k": arguments.k,
+        "with_spectra": not arguments.no_spectra,
+        "workers": arguments.workers,
+        "report": TerminalReporter(),
+    }
+    own = _own_options(arguments)
+    name = arguments.name
+    if name in BENCHMARKS or (not Path(name).exists() and "/" not in name and "." not in name):
+        benchmark(name)
+        if own:
+            raise ValueError(f"{', '.join(own)}: for your own graphs; '{name}' is a benchmark")
+        prepared = prepare(
+            name,
+            arguments.raw_dir,
+            size=arguments.size,
+            seed=arguments.seed,
+            official=arguments.official,
+            **common,
+        )
+    else:
+        if arguments.size is not None or arguments.official:
+            raise ValueError("--size, --official: for pattern and cluster only")
+        from eigenformer.data.own import OwnData
+
+        called = own.pop("own_name", None)
+        options = OwnData.from_dict({**own, "seed": arguments.seed})
+        prepared = prepare_own(name, options, called, **common)
+    _print_archive(prepared.archive)
+    if prepared.spectra is not None:
+        print(f"spectra     {prepared.spectra.path}")
+
+
+def _own_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    names = "own_name smiles targets identifier split_column split fractions task featurizer"
+    given = {name: getattr(arguments, name) for name in [*names.split(), "undirected"]}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    from eigenformer.data.listing import list_entries
+    from eigenformer.data.sources import Sources
+
+    sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
+    rows = [_COLUMNS, *map(_row, list_entries(sources))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in (1, 2, 3, 5, 6) else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    counts, task = entry.statistics, entry.task
+    if entry.problem:
+        return (entry.name, *[""] * 6, entry.problem.splitlines()[0])
+    if counts is None or task is None:
+        return (entry.name, *["-"] * 6, "not prepared")
+    return (
+        entry.name,
+        str(counts.graphs),
+        f"{counts.mean_nodes:.1f}",
+        f"{counts.mean_edges:.1f}",
+        f"{task.level} {task.kind}",
+        _size(entry.archive_bytes),
+        "-" if entry.spectra_bytes is None else _size(entry.spectra_bytes),
+        str(entry.path),
+    )
+
+
+def _info(arguments: argparse.Namespace) -> None:
+    from eigenformer.data.archive import GraphArchive
+    from eigenformer.data.listing import entry, find_archive
+    from eigenformer.data.sources import Sources
+
+    sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
+    path = find_archive(arguments.name, sources)
+    archive = GraphArchive.open(path)
+    _print_archive(archive)
+    found = entry(path, sources)
+    spectra = "not computed" if found.spectra_bytes is None else _size(found.spectra_bytes)
+    print(f"spectra     {spectra}")
+    print("checksums   all of the archive's files are as they were written")
+
+
+def _print_archive(archive: GraphArchive) -> None:
+    from eigenformer.data.benchmarks import BENCHMARKS
+
+    counts, task = archive.statistics, archive.task
+    print(f"archive     {archive.path}")
+    print(f"graphs      {counts.graphs} (train, val, test: {', '.join(map(str, counts.splits))})")
+    print(f"nodes       {counts.nodes} (mean {counts.mean_nodes:.2f}, max {counts.max_nodes})")
+    kind = "directed" if counts.directed else "both directions of undirected ones"
+    print(f"edges       {counts.edges} (mean {counts.mean_edges:.2f}, {kind})")
+    print(f"task        {task.level} {task.kind}: {', '.join(task.names) or '-'}")
+    for field, values in archive.fields.items():
+        width = " × ".join(map(str, values.values.shape[1:])) or "1"
+        print(f"{field:<11} {values.dtype.name}, {width} per {values.level}")
+    benchmark = BENCHMARKS.get(archive.meta.get("origin", {}).get("benchmark", ""))
+    if benchmark is not None and benchmark.graphs == counts.graphs:
+        means = f"{benchmark.mean_nodes} nodes and {benchmark.mean_edges} edges"
+        once = ", each counted once" if benchmark.count_once else ""
+        print(f"paper       {benchmark.graphs} graphs, on average {means}{once}")
+        print(f"            {'; '.join(benchmark.differences(counts)) or 'agrees'}")
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

@@ -1,0 +1,255 @@
+"""Packed arrays → ragged batches: graphs of any size side by side, without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+from torch_geometric.data import Batch, Data
+
+from eigenformer.data.archive import GraphArchive
+from eigenformer.data.errors import DataError
+from eigenformer.data.spectra import Spectra
+
+# Shorter runs are gathered by index, longer ones are copied one by one.
+_SHORT_RUN = 256
+
+
+class GraphDataset(Dataset):
+    """Graphs of an archive with their spectra: a PyTorch dataset whose batches cost little.
+
+    A batch is copied straight from the mapped arrays into one PyG ``Batch``; no graph becomes
+    an object of its own on the way. It equals what ``Batch.from_data_list`` makes of the graphs
+    one by one.
+
+    Args:
+        archive: The graphs.
+        spectra: Their spectra; None for graphs without.
+        split: Which part to take: ``train``, ``val`` or ``test`` (default: all).
+        indices: Which graphs to take, in this order, instead of a split.
+    """
+
+    def __init__(
+        self,
+        archive: GraphArchive,
+        spectra: Spectra | None = None,
+        split: str | None = None,
+        indices: Sequence[int] | np.ndarray | None = None,
+    ) -> None:
+        if split is not None and indices is not None:
+            raise DataError("give a split or indices, not both")
+        if spectra is not None and len(spectra.counts) != len(archive):
+            raise DataError(f"{len(spectra.counts)} spectra for {len(archive)} graphs")
+        self.archive = archive
+        self.spectra = spectra
+        if split is not None:
+            self.indices = archive.indices(split)
+        elif indices is not None:
+            self.indices = np.asarray(indices, dtype=np.int64)
+        else:
+            self.indices = np.arange(len(archive))
+
+    @property
+    def num_nodes(self) -> np.ndarray:
+        """Nodes of each graph."""
+        return self.archive.num_nodes[self.indices]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> Data:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"graph {index} of {len(self)}")
+        graph = int(self.indices[index])
+        data = self.archive.graph(graph)
+        if self.spectra is not None:
+            values, vectors = self.spectra.graph(graph, int(self.archive.num_nodes[graph]))
+            data.eigenvalues = torch.from_numpy(values.copy())
+            data.eigenvectors = torch.from_numpy(vectors.flatten())
+            if self.spectra.k is not None:
+                data.num_frequencies = int(self.spectra.counts[graph])
+        return data
+
+    def __getitems__(self, indices: Sequence[int]) -> Batch:
+        """What a ``DataLoader`` calls for a batch."""
+        return self.batch(indices)
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
+        """The graphs at these places as one PyG ``Batch``."""
+        archive, spectra = self.archive, self.spectra
+        graphs = self.indices[np.asarray(indices, dtype=np.int64)]
+        nodes = _Runs.of(archive.node_offsets, graphs)
+        edges = _Runs.of(archive.edge_offsets, graphs)
+        ones = _Runs(graphs, np.ones(len(graphs), np.int64))
+        ptr = nodes.slices()
+        batch, slices, increments = Batch(_base_cls=Data), {}, {}
+        zeros = torch.zeros(len(graphs), dtype=torch.long)
+
+        def put(name: str, value: Any, runs: _Runs, increment: Tensor = zeros) -> None:
+            batch[name] = value
+            slices[name] = torch.from_numpy(runs.slices())
+            increments[name] = increment
+
+        shift = np.repeat(ptr[:-1], edges.lengths)
+        edge_index = np.empty((2, len(shift)), dtype=np.int64)
+        for row, local in zip(edge_index, archive.edge_index, strict=True):
+            np.add(edges.take(local), shift, out=row)
+        put("edge_index", torch.from_numpy(edge_index), edges, torch.from_numpy(ptr[:-1]))
+        levels = {"node": nodes, "edge": edges, "graph": ones}
+        for name, field in archive.fields.items():
+            values = levels[field.level].take(field.values).astype(field.dtype, copy=False)
+            put(name, torch.from_numpy(values), levels[field.level])
+        if not archive.tells_sizes:
+            batch.num_nodes = int(ptr[-1])
+            batch._store._num_nodes = nodes.lengths.tolist()
+        if spectra is not None:
+            counts = spectra.counts[graphs].astype(np.int64)
+            value_runs = _Runs(spectra.value_starts[graphs], counts)
+            vector_runs = _Runs(spectra.vector_starts[graphs], counts * nodes.lengths)
+            packed = spectra.eigenvalues
+            put("eigenvalues", torch.from_numpy(value_runs.take(packed)), value_runs)
+            packed = spectra.eigenvectors
+            put("eigenvectors", torch.from_numpy(vector_runs.take(packed)), vector_runs)
+            if spectra.k is not None:
+                put("num_frequencies", torch.from_numpy(counts), ones)
+        batch.batch = torch.from_numpy(np.repeat(np.arange(len(graphs)), nodes.lengths))
+        batch.ptr = torch.from_numpy(ptr.copy())  # the slices are for PyG, this is for anyone
+        batch._num_graphs = len(graphs)
+        batch._slice_dict, batch._inc_dict = slices, increments
+        return batch
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} graphs)"
+
+
+class PairBatchSampler(Sampler[list[int]]):
+    r"""Batches of about equal :math:`\sum n^2` instead of equal count.
+
+    Attention costs n² per graph, so among graphs of very different sizes a fixed number of
+    graphs is a very uneven load. Graphs are taken in (shuffled) order until the next one would
+    exceed ``max_pairs``; a graph that exceeds it alone is a batch of its own.
+
+    Args:
+        num_nodes: Nodes of each graph.
+        max_pairs: The largest Σn² of a batch.
+        shuffle: Whether to draw another order in each pass.
+        generator: The source of that order.
+    """
+
+    def __init__(
+        self,
+        num_nodes: np.ndarray,
+        max_pairs: int,
+        shuffle: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        if max_pairs < 1:
+            raise DataError(f"max_pairs: must be at least 1, got {max_pairs}")
+        self.pairs = np.asarray(num_nodes, dtype=np.int64) ** 2
+        self.max_pairs = max_pairs
+        self.shuffle = shuffle
+        self.generator = generator
+        self._order = np.arange(len(self.pairs))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        if self.shuffle:
+            self._order = torch.randperm(len(self.pairs), generator=self.generator).numpy()
+        order = self._order
+        total = np.cumsum(self.pairs[order])
+        start = 0
+        while start < len(order):
+            end = self._end(total, start)
+            yield order[start:end].tolist()
+            start = end
+
+    def __len__(self) -> int:
+        """The number of batches in the order last drawn; another order may take a few more."""
+        total = np.cumsum(self.pairs[self._order])
+        count = start = 0
+        while start < len(total):
+            start = self._end(total, start)
+            count += 1
+        return count
+
+    def _end(self, total: np.ndarray, start: int) -> int:
+        before = total[start - 1] if start else 0
+        end = int(np.searchsorted(total, before + self.max_pairs, side="right"))
+        return max(end, start + 1)
+
+
+class GraphLoader(DataLoader):
+    """Batches of a :class:`GraphDataset`.
+
+    Args:
+        dataset: The graphs.
+        batch_size: Graphs per batch.
+        shuffle: Whether to draw another order in each pass.
+        max_pairs: Balance batches by Σn² up to this, instead of by ``batch_size``.
+        seed: Makes the orders reproducible.
+        num_workers: Processes that prepare batches ahead; rarely worth it here.
+        drop_last: Whether to leave out a last batch that is not full.
+    """
+
+    def __init__(
+        self,
+        dataset: GraphDataset,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        max_pairs: int | None = None,
+        seed: int | None = None,
+        num_workers: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        generator = None
+        if seed is not None:
+            generator = torch.Generator().manual_seed(seed)
+        common: dict[str, Any] = {"collate_fn": _as_is, "num_workers": num_workers}
+        if max_pairs is None:
+            common |= {"batch_size": batch_size, "shuffle": shuffle, "drop_last": drop_last}
+        else:
+            if drop_last:
+                raise DataError("drop_last: batches by max_pairs are never full")
+            sampler = PairBatchSampler(dataset.num_nodes, max_pairs, shuffle, generator)
+            common["batch_sampler"] = sampler
+        super().__init__(dataset, generator=generator, **common)
+
+
+class _Runs:
+    """Runs of consecutive entries, one per graph, to be laid end to end."""
+
+    def __init__(self, starts: np.ndarray, lengths: np.ndarray) -> None:
+        self.starts, self.lengths = starts, lengths
+        self._slices: np.ndarray | None = None
+        self._index: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, offsets: np.ndarray, graphs: np.ndarray) -> _Runs:
+        starts = offsets[graphs]
+        return cls(starts, offsets[graphs + 1] - starts)
+
+    def slices(self) -> np.ndarray:
+        """Where each run begins in the result, and where the last one ends."""
+        if self._slices is None:
+            self._slices = np.zeros(len(self.lengths) + 1, dtype=np.int64)
+            np.cumsum(self.lengths, out=self._slices[1:])
+        return self._slices
+
+    def take(self, source: np.ndarray) -> np.ndarray:
+        """Copies the runs out of ``source``."""
+        slices = self.slices()
+        if slices[-1] > _SHORT_RUN * len(self.lengths):
+            ends = self.starts + self.lengths
+            pairs = zip(self.starts.tolist(), ends.tolist(), strict=True)
+            return np.concatenate([source[start:end] for start, end in pairs])
+        if self._index is None:
+            shift = np.repeat(self.starts - slices[:-1], self.lengths)
+            self._index = shift + np.arange(slices[-1])
+        return source[self._index]
+
+
+def _as_is(batch: Batch) -> Batch:
+    return batch

@@ -1,0 +1,143 @@
+"""PyG graphs → packed arrays, with every graph checked on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from eigenformer.data.archive import Field, Level
+from eigenformer.data.errors import DataError
+from eigenformer.nearest import unknown
+
+_KNOWN: dict[str, Level] = {"x": "node", "pos": "node", "edge_attr": "edge", "edge_weight": "edge"}
+_LEVELS = ("node", "edge", "graph")
+
+
+def pack_graphs(
+    graphs: Iterable[Data], names: Sequence[str] | None, levels: Mapping[str, Level]
+) -> dict[str, Any]:
+    """The offsets, edges and fields of a :class:`GraphArchive`."""
+    for level in levels.values():
+        if level not in _LEVELS:
+            raise DataError(unknown(f"level '{level}'", level, _LEVELS))
+    graphs = list(graphs)
+    if names is not None and len(names) != len(graphs):
+        raise DataError(f"names: {len(names)} for {len(graphs)} graphs")
+
+    def place(index: int) -> str:
+        return f"graph {index}" + (f" ('{names[index]}')" if names is not None else "")
+
+    sizes, edges = [], []
+    for index, data in enumerate(graphs):
+        size, edge_index = _structure(data, place(index))
+        sizes.append(size)
+        edges.append(edge_index)
+    counts = [edge_index.shape[1] for edge_index in edges]
+    keys = _keys(graphs, place)
+    fields = {}
+    for key in keys:
+        rows = [_rows(data[key], key, place(i)) for i, data in enumerate(graphs)]
+        level = levels.get(key) or _level(key, rows, sizes, counts)
+        fields[key] = _pack(key, level, rows, sizes, counts, place)
+    return {
+        "node_offsets": np.cumsum([0, *sizes]),
+        "edge_offsets": np.cumsum([0, *counts]),
+        "edge_index": np.concatenate([*edges, np.empty((2, 0), np.int64)], axis=1),
+        "fields": fields,
+    }
+
+
+def _structure(data: Data, place: str) -> tuple[int, np.ndarray]:
+    if not isinstance(data, Data):
+        raise DataError(f"{place}: expected a PyG Data, got {type(data).__name__}")
+    size = data.num_nodes
+    if not size:
+        raise DataError(f"{place}: no nodes, or their number is not known (no 'x', no 'num_nodes')")
+    if data.edge_index is None:
+        return int(size), np.empty((2, 0), np.int64)
+    edge_index = data.edge_index.cpu().numpy().astype(np.int64)
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
+        raise DataError(f"{place}: edge_index has the shape {edge_index.shape}, not (2, edges)")
+    outside = np.flatnonzero(((edge_index < 0) | (edge_index >= size)).any(0))
+    if len(outside):
+        edge = edge_index[:, outside[0]].tolist()
+        raise DataError(
+            f"{place}: edge {edge} (column {outside[0]}) leads to a node that is not there; "
+            f"the graph has nodes 0 to {size - 1}"
+        )
+    return int(size), edge_index
+
+
+def _keys(graphs: Sequence[Data], place: Callable[[int], str]) -> list[str]:
+    """The attributes, which all graphs must have alike."""
+    keys: list[str] = []
+    for index, data in enumerate(graphs):
+        names = [name for name in data.to_dict() if name not in ("edge_index", "num_nodes")]
+        keys = keys if index else names
+        if set(names) != set(keys):
+            raise DataError(
+                f"{place(index)}: has the attributes {sorted(names)}, graph 0 has {sorted(keys)}"
+            )
+    return keys
+
+
+def _rows(value: Any, key: str, place: str) -> np.ndarray:
+    if isinstance(value, Tensor):
+        array = value.detach().cpu().numpy()
+    elif isinstance(value, int | float | np.ndarray | np.number):
+        # A Python float is a double; PyG batches it as a default tensor.
+        array = torch.as_tensor(value).numpy()
+    else:
+        raise DataError(f"{place}: '{key}' is a {type(value).__name__}, an archive takes tensors")
+    return array.reshape(1) if array.ndim == 0 else array
+
+
+def _level(key: str, rows: list[np.ndarray], sizes: list[int], counts: list[int]) -> Level:
+    if key in _KNOWN:
+        return _KNOWN[key]
+    lengths = [len(row) for row in rows]
+    if all(length == 1 for length in lengths):
+        return "graph"
+    if lengths == sizes:
+        return "node"
+    if lengths == counts:
+        return "edge"
+    return "graph"
+
+
+def _pack(
+    key: str,
+    level: Level,
+    rows: list[np.ndarray],
+    sizes: list[int],
+    counts: list[int],
+    place: Callable[[int], str],
+) -> Field:
+    expected = {"node": sizes, "edge": counts, "graph": [1] * len(rows)}[level]
+    if level == "graph":
+        # PyG knows both [targets] and [1, targets]; here a graph always has one row.
+        rows = [row if len(row) == 1 else row[None] for row in rows]
+    first = rows[0]
+    for index, row in enumerate(rows):
+        if len(row) != expected[index]:
+            raise DataError(
+                f"{place(index)}: '{key}' has {len(row)} rows for {expected[index]} {level}s"
+            )
+        if row.shape[1:] != first.shape[1:]:
+            raise DataError(
+                f"{place(index)}: '{key}' has rows of shape {row.shape[1:]}, those of "
+                f"graph 0 have {first.shape[1:]}"
+            )
+        if row.dtype != first.dtype:
+            raise DataError(f"{place(index)}: '{key}' is {row.dtype}, in graph 0 {first.dtype}")
+        # A missing target is a NaN; anywhere else, and as an infinity, it is a mistake.
+        if row.dtype.kind == "f" and not (
+            np.isfinite(row).all() if key != "y" else not np.isinf(row).any()
+        ):
+            raise DataError(f"{place(index)}: '{key}' holds a NaN or an infinite value")
+    return Field(level, np.concatenate(rows), first.dtype)

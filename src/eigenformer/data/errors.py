@@ -1,0 +1,44 @@
+"""What can be wrong with data: each problem with its place and its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong in one place of a file."""
+
+    file: str
+    reason: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}, line {self.line}"
+        return f"{place}: {self.reason}"
+
+
+class DataError(ValueError):
+    """Data that cannot be used; ``problems`` holds every place and reason."""
+
+    def __init__(self, problems: str | Problem | Sequence[Problem]) -> None:
+        if isinstance(problems, Problem):
+            problems = [problems]
+        self.problems: tuple[Problem, ...] = () if isinstance(problems, str) else tuple(problems)
+        super().__init__(problems if isinstance(problems, str) else _summary(self.problems))
+
+
+class DamagedError(DataError):
+    """A file of ours that is truncated, altered, or not what its name says."""
+
+
+class DownloadError(DataError):
+    """A file that could not be fetched; the message says which file to put where."""
+
+
+def _summary(problems: tuple[Problem, ...], shown: int = 20) -> str:
+    lines = [str(problem) for problem in problems[:shown]]
+    if len(problems) > shown:
+        lines.append(f"... and {len(problems) - shown} more")
+    return "\n".join(lines)

@@ -1,0 +1,138 @@
+"""Pictures → superpixel graphs, by scikit-image's SLIC (extra ``images``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eigenformer.data.archive import GraphArchive
+from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.progress import Reporter
+from eigenformer.data.superpixels import Superpixels, superpixel_archive
+
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+
+
+@dataclass(frozen=True)
+class Slic:
+    """How pictures are cut up; the defaults are those of CIFAR10.
+
+    Args:
+        start: Superpixels asked for first, then fewer and fewer.
+        most: Until there are at most so many.
+        compactness: How much nearness in the picture counts against likeness in colour.
+    """
+
+    start: int = 200
+    most: int = 150
+    compactness: float = 10.0
+
+
+MNIST_SLIC = Slic(95, 75, 0.25)
+CIFAR10_SLIC = Slic()
+
+
+def is_image_folder(folder: Path) -> bool:
+    """Whether a folder holds pictures, or folders of them."""
+    return next(_images(folder), None) is not None
+
+
+def read_image_folder(
+    folder: Path, slic: Slic | None = None, report: Reporter | None = None
+) -> GraphArchive:
+    """A folder of pictures as graphs. Folders within it are classes; without any, no targets."""
+    report = report or Reporter()
+    files = sorted(_images(folder))
+    if not files:
+        raise DataError(Problem(str(folder), "no pictures in it"))
+    pictures = []
+    with report.step("superpixels", len(files), unit="pictures") as step:
+        for file in files:
+            pictures.append(superpixels_of(read_image(file), slic))
+            step.advance(1)
+    channels = {picture.colour.shape[1] for picture in pictures}
+    if len(channels) > 1:
+        odd = next(
+            file
+            for file, picture in zip(files, pictures, strict=True)
+            if picture.colour.shape[1] != pictures[0].colour.shape[1]
+        )
+        raise DataError(Problem(str(odd), "grey and coloured pictures are mixed"))
+    pixels = Superpixels(
+        sizes=np.concatenate([picture.sizes for picture in pictures]),
+        colour=np.concatenate([picture.colour for picture in pictures]),
+        position=np.concatenate([picture.position for picture in pictures]),
+    )
+    parents = [file.parent.name for file in files if file.parent != folder]
+    classes = sorted(set(parents)) if len(parents) == len(files) else []
+    labels = np.array([classes.index(name) for name in parents]) if classes else None
+    names = [str(file.relative_to(folder)) for file in files]
+    return superpixel_archive(pixels, labels, classes, None, report, names)
+
+
+def superpixels_of(image: np.ndarray, slic: Slic | None = None) -> Superpixels:
+    """The superpixels of one picture, ``[height, width]`` or ``[height, width, 3]`` in 0..255."""
+    segmentation, slic = _skimage("segmentation"), slic or CIFAR10_SLIC
+    grey = image.ndim == 2
+    pixels = image.reshape(*image.shape[:2], -1).astype(np.float64)
+    count = wanted = slic.start
+    labels = np.zeros(image.shape[:2], dtype=np.int64)
+    while wanted > 0:
+        labels = segmentation.slic(
+            image / 255.0 if grey else image,
+            n_segments=wanted,
+            compactness=slic.compactness,
+            channel_axis=None if grey else -1,
+            start_label=0,
+        )
+        labels = np.unique(labels, return_inverse=True)[1].reshape(image.shape[:2])
+        count = int(labels.max()) + 1
+        if count <= slic.most:
+            break
+        wanted -= 1
+    flat = labels.reshape(-1)
+    area = np.bincount(flat, minlength=count).astype(np.float64)[:, None]
+
+    def mean(values: np.ndarray) -> np.ndarray:
+        columns = values.reshape(len(flat), -1).T
+        sums = [np.bincount(flat, column, minlength=count) for column in columns]
+        return np.stack(sums, axis=1) / area
+
+    rows, columns = np.indices(image.shape[:2])
+    place = mean(np.stack([rows, columns], axis=-1)) / max(image.shape[:2])
+    return Superpixels(np.array([count]), mean(pixels) / 255, place)
+
+
+def read_image(file: Path) -> np.ndarray:
+    """A picture in 0..255, grey or with three colours."""
+    try:
+        image = np.asarray(_skimage("io").imread(file))
+    except (OSError, ValueError, SyntaxError) as error:
+        raise DataError(Problem(str(file), f"not a picture ({error})")) from None
+    if image.dtype != np.uint8:
+        raise DataError(Problem(str(file), f"{image.dtype} pixels, expected 8 bits per colour"))
+    if image.ndim == 3 and image.shape[2] in (2, 4):  # the last channel is transparency
+        image = image[..., :-1]
+    if image.ndim == 3 and image.shape[2] == 1:
+        image = image[..., 0]
+    if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] != 3):
+        raise DataError(Problem(str(file), f"shape {image.shape}, expected grey or three colours"))
+    return image
+
+
+def _images(folder: Path):  # type: ignore[no-untyped-def]
+    return (file for file in folder.rglob("*") if file.suffix.lower() in _SUFFIXES)
+
+
+def _skimage(module: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(f"skimage.{module}")
+    except ImportError:
+        raise DataError(
+            "pictures need scikit-image: install it with  pip install 'eigenformer[images]'"
+        ) from None

@@ -1,0 +1,233 @@
+"""SMILES → graphs, by RDKit (extra ``chem``): the same code for training and for prediction.
+
+Two featurisers: ``ogb`` with nine integers per atom and three per bond, in the vocabulary of the
+Open Graph Benchmark, which covers every atom and bond RDKit accepts; and ``zinc`` with the words
+of the ZINC benchmark, one per atom and one per bond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eigenformer.data.errors import DataError
+from eigenformer.data.zinc import ATOM_WORDS, BOND_WORDS, KNOWN_ATOMS
+from eigenformer.nearest import unknown
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
+
+    from eigenformer.data.archive import Field
+
+_CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER")
+_HYBRIDIZATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
+_BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
+_STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")
+
+OGB_ATOM_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)
+"""Categories of each atom feature; the last one of most is "anything else"."""
+
+OGB_BOND_SIZES = (5, 6, 2)
+"""Categories of each bond feature."""
+
+
+class MoleculeError(DataError):
+    """A SMILES that gives no graph; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class MoleculeGraph:
+    """One molecule: ``edge_index`` [2, m], ``x`` [n, ...], ``edge_attr`` [m, ...]."""
+
+    edge_index: np.ndarray
+    x: np.ndarray
+    edge_attr: np.ndarray
+
+
+@dataclass(frozen=True)
+class Featurizer:
+    """How molecules become graphs.
+
+    Args:
+        name: ``ogb`` or ``zinc``.
+        atom_sizes: Categories of each column of ``x``.
+        bond_sizes: Categories of each column of ``edge_attr``.
+        featurize: From a molecule to its graph.
+    """
+
+    name: str
+    atom_sizes: tuple[int, ...]
+    bond_sizes: tuple[int, ...]
+    featurize: Callable[[Mol], MoleculeGraph]
+
+    def __call__(self, smiles: str) -> MoleculeGraph:
+        """The graph of a SMILES, its atoms in the order they are written."""
+        return self.featurize(parse_smiles(smiles))
+
+
+def featurizer(name: str) -> Featurizer:
+    """A featuriser by its name."""
+    table = {
+        "ogb": (OGB_ATOM_SIZES, OGB_BOND_SIZES, ogb_graph),
+        "zinc": ((KNOWN_ATOMS + 1,), (len(BOND_WORDS),), zinc_graph),
+    }
+    if name not in table:
+        raise DataError(unknown(f"featurizer '{name}'", name, table))
+    return Featurizer(name, *table[name])
+
+
+def parse_smiles(smiles: str) -> Mol:
+    """The molecule of a SMILES; what RDKit rejects is an error with RDKit's reason."""
+    chem = _chem()
+    from rdkit import rdBase
+
+    if not smiles.strip():
+        raise MoleculeError("the SMILES is empty")
+    with rdBase.BlockLogs():
+        molecule = chem.MolFromSmiles(smiles)
+    if molecule is None:
+        raise MoleculeError(f"'{smiles}': {_objection(smiles)}")
+    if not molecule.GetNumAtoms():
+        raise MoleculeError("the molecule has no atoms")
+    return molecule
+
+
+def ogb_graph(molecule: Mol) -> MoleculeGraph:
+    """Nine integers per atom, three per bond; each bond in both directions, one after the other.
+
+    Atoms: atomic number − 1, chirality, degree, charge + 5, hydrogens, radical electrons,
+    hybridisation, aromatic, in a ring. Bonds: type, stereo, conjugated.
+    """
+    atoms = [
+        (
+            number - 1 if 1 <= (number := atom.GetAtomicNum()) <= 118 else 118,
+            _place(_CHIRALITY, atom.GetChiralTag().name),
+            min(atom.GetTotalDegree(), 11),
+            charge + 5 if -5 <= (charge := atom.GetFormalCharge()) <= 5 else 11,
+            min(atom.GetTotalNumHs(), 9),
+            min(atom.GetNumRadicalElectrons(), 5),
+            _place(_HYBRIDIZATION, atom.GetHybridization().name),
+            int(atom.GetIsAromatic()),
+            int(atom.IsInRing()),
+        )
+        for atom in molecule.GetAtoms()
+    ]
+    ends, bonds = [], []
+    for bond in molecule.GetBonds():
+        ends.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
+        stereo = bond.GetStereo().name
+        bonds.append(
+            (
+                _place(_BOND_TYPE, bond.GetBondType().name),
+                # Newer kinds of stereo, of bonds that cannot turn, count as unspecified.
+                _STEREO.index(stereo if stereo in _STEREO else "STEREOANY"),
+                int(bond.GetIsConjugated()),
+            )
+        )
+    pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
+    edge_index = np.stack([pairs, pairs[:, ::-1]], axis=1).reshape(-1, 2).T
+    edge_attr = np.repeat(np.array(bonds, dtype=np.int64).reshape(-1, 3), 2, axis=0)
+    return MoleculeGraph(np.ascontiguousarray(edge_index), np.array(atoms), edge_attr)
+
+
+def zinc_graph(molecule: Mol) -> MoleculeGraph:
+    """The words of ZINC: an atom as its Kekulé SMILES writes it, a bond by its type.
+
+    Atoms that ZINC-12k does not have are "unknown". A dative, zero-order or other bond that is
+    no single, double or triple one counts as single.
+    """
+    words = {word: index for index, word in enumerate(ATOM_WORDS)}
+    types = [min(words.get(word, KNOWN_ATOMS), KNOWN_ATOMS) for word in zinc_words(molecule)]
+    kekule = _kekulized(molecule)
+    rows = []
+    for bond in kekule.GetBonds():
+        i, j, kind = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondType().name
+        order = BOND_WORDS.index(kind) if kind in BOND_WORDS[1:] else BOND_WORDS.index("SINGLE")
+        rows += [(i, j, order), (j, i, order)]
+    edges = np.array(sorted(rows), dtype=np.int64).reshape(-1, 3)
+    x = np.array(types, dtype=np.int64)[:, None]
+    return MoleculeGraph(np.ascontiguousarray(edges[:, :2].T), x, edges[:, 2].copy())
+
+
+def zinc_words(molecule: Mol) -> list[str]:
+    """How the Kekulé SMILES writes each atom: element, hydrogens if written, charge.
+
+    An atom in brackets has its hydrogens written, so "C H1" is a stereocentre.
+    """
+    chem = _chem()
+    kekule = _kekulized(molecule)
+    for atom in kekule.GetAtoms():
+        atom.SetIsotope(0)  # a label, which would put any atom into brackets
+    # What is written, without any interpretation; the order of writing leads back to the atoms.
+    written = chem.MolFromSmiles(chem.MolToSmiles(kekule, kekuleSmiles=True), sanitize=False)
+    order = kekule.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]
+    words = [""] * molecule.GetNumAtoms()
+    for place, atom in zip(order, written.GetAtoms(), strict=True):
+        word = atom.GetSymbol()
+        if hydrogens := atom.GetNumExplicitHs():
+            word += f" H{hydrogens}"
+        if charge := atom.GetFormalCharge():
+            word += " +" if charge > 0 else " -"
+            word += str(abs(charge)) if abs(charge) > 1 else ""
+        words[place] = word
+    return words
+
+
+def molecule_fields(graphs: Sequence[MoleculeGraph]) -> dict[str, Any]:
+    """The offsets, edges and features of an archive of these molecules."""
+    from eigenformer.data.archive import Field
+
+    long = np.dtype(np.int64)
+    fields: dict[str, Field] = {
+        "x": Field("node", np.concatenate([graph.x for graph in graphs]), long),
+        "edge_attr": Field("edge", np.concatenate([graph.edge_attr for graph in graphs]), long),
+    }
+    return {
+        "node_offsets": np.cumsum([0, *(len(graph.x) for graph in graphs)]),
+        "edge_offsets": np.cumsum([0, *(graph.edge_index.shape[1] for graph in graphs)]),
+        "edge_index": np.concatenate([graph.edge_index for graph in graphs], axis=1),
+        "fields": fields,
+    }
+
+
+def scaffold(smiles: str) -> str:
+    """The Bemis–Murcko scaffold: rings and what joins them; empty for a molecule without rings."""
+    from rdkit.Chem.Scaffolds import MurckoScaffold
+
+    return MurckoScaffold.MurckoScaffoldSmiles(mol=parse_smiles(smiles), includeChirality=False)
+
+
+def _place(known: Sequence[str], value: str) -> int:
+    return known.index(value) if value in known else len(known)
+
+
+def _kekulized(molecule: Mol) -> Mol:
+    chem = _chem()
+    copy = chem.Mol(molecule)
+    chem.Kekulize(copy, clearAromaticFlags=True)
+    return copy
+
+
+def _objection(smiles: str) -> str:
+    """Why RDKit rejects a SMILES."""
+    from rdkit import rdBase
+
+    with rdBase.BlockLogs():
+        molecule = _chem().MolFromSmiles(smiles, sanitize=False)
+        if molecule is None:
+            return "not a SMILES"
+        problems = _chem().DetectChemistryProblems(molecule)
+    return problems[0].Message() if problems else "RDKit rejects it"
+
+
+def _chem() -> Any:
+    try:
+        from rdkit import Chem
+    except ImportError:
+        raise DataError(
+            "molecules need RDKit: install it with  pip install 'eigenformer[chem]'"
+        ) from None
+    return Chem

@@ -1,0 +1,133 @@
+"""Peptides-func and Peptides-struct (LRGB): 15,535 peptides as molecules.
+
+Licence of the data: CC BY-NC 4.0.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from eigenformer.data.archive import SPLITS, Field, GraphArchive, Task, number_splits
+from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.molecules import MoleculeError, featurizer, molecule_fields
+from eigenformer.data.official import packed_structure
+from eigenformer.data.progress import Reporter
+from eigenformer.data.sources import RawFile
+from eigenformer.data.tables import Table, read_table
+
+FUNCTIONS = tuple(f"function {number}" for number in range(10))
+STRUCTURES = (
+    *("Inertia_mass_a", "Inertia_mass_b", "Inertia_mass_c"),
+    *("Inertia_valence_a", "Inertia_valence_b", "Inertia_valence_c"),
+    *("length_a", "length_b", "length_c", "Spherocity", "Plane_best_fit"),
+)
+_TASKS = {
+    "peptides-func": Task("graph", "multilabel", len(FUNCTIONS), FUNCTIONS),
+    "peptides-struct": Task("graph", "regression", len(STRUCTURES), STRUCTURES),
+}
+_ADDRESS = "https://www.dropbox.com/s"
+_FUNC_TABLE = "peptides_func.csv.gz"
+_STRUCT_TABLE = "peptide_structure_dataset.csv.gz"
+_STRUCT_SPLIT = "splits_random_stratified_peptide_structure.pickle"
+
+LAYOUTS: dict[str, tuple[tuple[RawFile, ...], ...]] = {
+    "peptides-func": (
+        (RawFile(_FUNC_TABLE),),
+        (RawFile("peptidesfunc.zip", f"{_ADDRESS}/ycsq37q8sxs1ou8/peptidesfunc.zip?dl=1"),),
+    ),
+    # Both have the same graphs and split, so the one's table can say the other's split.
+    "peptides-struct": (
+        (RawFile(_STRUCT_TABLE), RawFile(_STRUCT_SPLIT)),
+        (RawFile(_STRUCT_TABLE), RawFile(f"../peptides-func/{_FUNC_TABLE}")),
+        (RawFile("peptidesstruct.zip", f"{_ADDRESS}/zgv4z8fcpmknhs8/peptidesstruct.zip?dl=1"),),
+    ),
+}
+"""The files to read: tables of SMILES in a local copy, or the official graphs."""
+
+
+def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
+    """Raw files → archive: ``x`` [n, 9], ``edge_attr`` [m, 3], ``y`` [1, 10] or [1, 11]."""
+    if files[0].suffix == ".zip":
+        return _official(name, files[0])
+    table = read_table(files[0])
+    if name == "peptides-func":
+        targets = np.array([[float(c) for c in label] for label in table.column("labels")])
+        split = number_splits(table.column("split"))
+    else:
+        targets = standardized(_numbers(table))
+        split = _struct_split(files[1], len(table))
+    smiles = table.column("smiles")
+    graphs, make = [], featurizer("ogb")
+    with report.step("molecules", len(smiles)) as step:
+        for text, line in zip(smiles, table.lines, strict=True):
+            try:
+                graphs.append(make(text))
+            except MoleculeError as error:
+                raise DataError(Problem(str(files[0]), str(error), line)) from None
+            step.advance(1)
+    packed = molecule_fields(graphs)
+    packed["fields"]["y"] = Field("graph", targets.astype(np.float32), np.dtype(np.float32))
+    return GraphArchive(
+        **packed, split=split, names=smiles, task=_TASKS[name], meta={"featurizer": "ogb"}
+    )
+
+
+def standardized(targets: np.ndarray) -> np.ndarray:
+    """Each target brought to zero mean and unit (sample) deviation over the whole set."""
+    return (targets - targets.mean(0)) / targets.std(0, ddof=1)
+
+
+def _numbers(table: Table) -> np.ndarray:
+    columns = [table.column(name) for name in STRUCTURES]
+    try:
+        return np.array([[float(cell) for cell in column] for column in columns]).T
+    except ValueError as error:
+        raise DataError(Problem(table.file, str(error))) from None
+
+
+def _struct_split(file: Path, rows: int) -> np.ndarray:
+    if file.suffix == ".pickle":
+        from eigenformer.data.unpickle import load_arrays_from
+
+        parts = load_arrays_from(file)
+        split = np.full(rows, 255, dtype=np.uint8)
+        for place, name in enumerate(SPLITS):
+            split[np.asarray(parts[name], dtype=np.int64)] = place
+    else:
+        split = number_splits(read_table(file).column("split"))
+    if len(split) != rows:
+        raise DataError(Problem(str(file), f"splits {len(split)} rows, there are {rows}"))
+    return split
+
+
+def _official(name: str, file: Path) -> GraphArchive:
+    """The official graphs: for each split a list of (x, edge_attr, edge_index, y)."""
+    from eigenformer.data.unpickle import load_arrays
+
+    graphs: list[dict[str, np.ndarray]] = []
+    sizes = []
+    with zipfile.ZipFile(file) as archive:
+        for split in SPLITS:
+            member = f"{file.stem}/{split}.pt"
+            with archive.open(member) as stream:
+                part = load_arrays(stream, f"{file}/{member}")
+            names = ("x", "edge_attr", "edge_index", "y")
+            graphs += [dict(zip(names, map(np.asarray, graph), strict=True)) for graph in part]
+            sizes.append(len(part))
+    long, single = np.dtype(np.int64), np.dtype(np.float32)
+    fields = {
+        "x": Field("node", np.concatenate([graph["x"] for graph in graphs]), long),
+        "edge_attr": Field("edge", np.concatenate([graph["edge_attr"] for graph in graphs]), long),
+        "y": Field("graph", np.concatenate([g["y"] for g in graphs]).astype(single), single),
+    }
+    split_of = np.repeat(np.arange(len(SPLITS), dtype=np.uint8), sizes)
+    return GraphArchive(
+        **packed_structure(graphs),
+        fields=fields,
+        split=split_of,
+        task=_TASKS[name],
+        meta={"featurizer": "ogb"},
+    )

@@ -1,0 +1,217 @@
+"""Raw files → archive → spectra, each step only where it is not done yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from eigenformer.data.archive import GraphArchive
+from eigenformer.data.benchmarks import BENCHMARKS, benchmark, builder
+from eigenformer.data.errors import DamagedError, DataError, Problem
+from eigenformer.data.own import OwnData, own_files, read_own
+from eigenformer.data.progress import Reporter
+from eigenformer.data.sources import Sources
+from eigenformer.data.spectra import Spectra, spectra_of
+from eigenformer.data.store import MANIFEST, file_digest, remove_leftovers
+
+if TYPE_CHECKING:
+    from eigenformer.data.batching import GraphDataset
+
+BUILD_VERSION = 1
+"""Raised whenever a benchmark comes out differently: older archives are then rebuilt."""
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Graphs that are ready: their archive, and their spectra where they were asked for."""
+
+    name: str
+    archive: GraphArchive
+    spectra: Spectra | None
+
+    def dataset(self, split: str | None = None) -> GraphDataset:
+        """One part of it (``train``, ``val``, ``test``), or all of it."""
+        from eigenformer.data.batching import GraphDataset
+
+        return GraphDataset(self.archive, self.spectra, split)
+
+
+def prepare(
+    name: str,
+    raw_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    k: int | None = None,
+    size: int | None = None,
+    seed: int = 0,
+    official: bool = False,
+    with_spectra: bool = True,
+    workers: int | None = None,
+    report: Reporter | None = None,
+) -> Prepared:
+    """A benchmark, ready to train on. What is there already, and whole, is used as it is.
+
+    Args:
+        name: One of the seven.
+        raw_dir: A folder with its raw files (default: ``EIGENFORMER_RAW_DIR``).
+        cache_dir: Where results go (default: ``EIGENFORMER_CACHE_DIR``, then the user's cache).
+        k: Keep the k lowest frequencies (default: all).
+        size: Number of graphs, for ``pattern`` and ``cluster``.
+        seed: For ``pattern`` and ``cluster``.
+        official: The published graphs of ``pattern`` and ``cluster``, downloaded.
+        with_spectra: Whether to compute the spectra.
+        workers: Threads (default: all cores).
+        report: What to tell whom.
+    """
+    report = report or Reporter()
+    benchmark(name)
+    sources = Sources.resolve(raw_dir, cache_dir)
+    chosen = {"size": size, "seed": seed, "official": official}
+    origin = {"benchmark": name, "version": BUILD_VERSION, "settings": chosen}
+    make = builder(name, size, seed, official)
+    archive = _build(
+        sources.cache_dir / folder_name(name, size, seed, official),
+        origin,
+        lambda: sources.locate(name, make.layouts) if make.layouts else [],
+        lambda files: make.build(files, report),
+        report,
+        lambda: sources.fetch(name, make.layouts, report),
+    )
+    spectra = None
+    if with_spectra:
+        spectra = spectra_of(archive, k, sources.cache_dir / "spectra", workers, report)
+    return Prepared(name, archive, spectra)
+
+
+def folder_name(name: str, size: int | None = None, seed: int = 0, official: bool = False) -> str:
+    """The folder of a benchmark in the cache; each choice has its own."""
+    parts = [name]
+    if size is not None:
+        parts.append(f"n{size}")
+    if seed:
+        parts.append(f"seed{seed}")
+    if official:
+        parts.append("official")
+    return "-".join(parts)
+
+
+def locked(path: Path, report: Reporter) -> FileLock:
+    """The lock of a folder that is to be written; says so where another process has it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        report.say(f"waiting for another process that prepares {path.name}")
+        lock.acquire()
+    return lock
+
+
+def prepare_own(
+    path: str | Path,
+    options: OwnData | None = None,
+    name: str | None = None,
+    cache_dir: str | Path | None = None,
+    k: int | None = None,
+    with_spectra: bool = True,
+    workers: int | None = None,
+    report: Reporter | None = None,
+) -> Prepared:
+    """The user's own graphs, ready to train on; rows that gave no graph are reported.
+
+    Args:
+        path: A table of molecules, a folder of graphs in any form, or an archive.
+        options: How to read it.
+        name: What to call it in the cache (default: the file's or folder's own name).
+        cache_dir: As in :func:`prepare`, with the rest.
+        k: Keep the k lowest frequencies (default: all).
+        with_spectra: Whether to compute the spectra.
+        workers: Threads (default: all cores).
+        report: What to tell whom.
+    """
+    report, options, path = report or Reporter(), options or OwnData(), Path(path)
+    sources = Sources.resolve(None, cache_dir)
+    folder = None
+    if (path / MANIFEST).is_file():
+        archive = GraphArchive.open(path)
+        name = path.name
+    else:
+        name = name or path.name.split(".")[0]
+        if name in BENCHMARKS:
+            raise DataError(f"name: '{name}' is a benchmark; choose another")
+        folder = sources.cache_dir / "spectra"
+        origin = {"own": name, "version": BUILD_VERSION, "settings": options.to_dict()}
+        files = own_files(path)
+        make = partial(_import, path, options, report)
+        archive = _build(sources.cache_dir / name, origin, lambda: files, make, report)
+    rejected = archive.meta.get("rejected", [])
+    for row in rejected[:_SHOWN]:
+        report.notice(str(Problem(str(path), row["reason"], row["line"])))
+    if rejected:
+        kept = f"{len(archive)} are in, the others are kept in the archive's meta['rejected']"
+        report.notice(f"{path}: {len(rejected)} rows gave no graph; {kept}")
+    spectra = spectra_of(archive, k, folder, workers, report) if with_spectra else None
+    return Prepared(name, archive, spectra)
+
+
+def _import(path: Path, options: OwnData, report: Reporter, files: list[Path]) -> GraphArchive:
+    return read_own(path, options, report).archive
+
+
+def _build(
+    path: Path,
+    origin: dict[str, Any],
+    locate: Callable[[], list[Path] | None],
+    make: Callable[[list[Path]], GraphArchive],
+    report: Reporter,
+    fetch: Callable[[], list[Path]] | None = None,
+) -> GraphArchive:
+    """The archive at ``path``: the one that is there, if it is what would be made, or made anew."""
+    lock = locked(path, report)
+    try:
+        remove_leftovers(path)
+        files = locate()
+        archive = _current(path, origin, None if files is None else _inputs(files), report)
+        if archive is not None:
+            return archive
+        if files is None:
+            files = fetch() if fetch is not None else []
+        report.say(f"building the archive in {path}")
+        built = make(files)
+        built.meta["origin"] = {**origin, "inputs": _inputs(files)}
+        return built.save(path)
+    finally:
+        lock.release()
+
+
+def _current(
+    path: Path, origin: dict[str, Any], inputs: dict[str, str] | None, report: Reporter
+) -> GraphArchive | None:
+    """The archive that is there, if it is whole and made of the same things in the same way."""
+    if not path.exists():
+        return None
+    try:
+        archive = GraphArchive.open(path)
+    except DamagedError as error:
+        report.notice(f"{error}; the archive is built anew")
+        return None
+    there = dict(archive.meta.get("origin", {}))
+    used = there.pop("inputs", None)
+    if there != origin:
+        report.notice(f"{path}: made by another version or in another way; built anew")
+        return None
+    # Where the raw files are not at hand, there is nothing it could have become stale against.
+    if inputs is not None and inputs != used:
+        report.notice(f"{path}: the raw files have changed; built anew")
+        return None
+    return archive
+
+
+def _inputs(files: list[Path]) -> dict[str, str]:
+    return {"/".join(file.parts[-2:]): file_digest(file) for file in files}

@@ -1,0 +1,127 @@
+"""Where raw files are found: a folder the user points at, else the official address.
+
+Raw folders are only read. What is downloaded goes to ``raw`` in the cache folder.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+
+from eigenformer.data.errors import DownloadError
+from eigenformer.data.progress import Reporter
+
+RAW_DIR = "EIGENFORMER_RAW_DIR"
+CACHE_DIR = "EIGENFORMER_CACHE_DIR"
+TIMEOUT = 10.0
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A file a benchmark needs: its name in the benchmark's folder, and its official address."""
+
+    name: str
+    url: str | None = None
+
+
+Layouts = Sequence[Sequence[RawFile]]
+"""The ways a benchmark's files may come, best first; the last one can be downloaded."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The folders to look in.
+
+    Args:
+        raw_dir: The user's own copy of the raw files; None for none.
+        cache_dir: Where archives, spectra and downloads go.
+    """
+
+    raw_dir: Path | None
+    cache_dir: Path
+
+    @classmethod
+    def resolve(
+        cls,
+        raw_dir: str | Path | None = None,
+        cache_dir: str | Path | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> Sources:
+        """Fills in what is not given from the environment, then from the user's cache folder."""
+        raw_dir = raw_dir or environment.get(RAW_DIR) or None
+        cache_dir = cache_dir or environment.get(CACHE_DIR) or user_cache_dir(environment)
+        raw = None if raw_dir is None else Path(raw_dir).expanduser()
+        if raw is not None and not raw.is_dir():
+            raise DownloadError(f"{raw}: the raw folder is not there")
+        return cls(raw, Path(cache_dir).expanduser().absolute())
+
+    def locate(self, benchmark: str, layouts: Layouts) -> list[Path] | None:
+        """The files of the first layout that is complete: given by the user, or downloaded."""
+        folders = [self.cache_dir / "raw"]
+        if self.raw_dir is not None:
+            folders.insert(0, self.raw_dir)
+        for folder in folders:
+            for layout in layouts:
+                paths = [folder / benchmark / file.name for file in layout]
+                if all(path.is_file() for path in paths):
+                    return paths
+        return None
+
+    def fetch(self, benchmark: str, layouts: Layouts, report: Reporter) -> list[Path]:
+        """As :meth:`locate`; where there is none, the last layout is downloaded."""
+        found = self.locate(benchmark, layouts)
+        if found is not None:
+            return found
+        folder = self.cache_dir / "raw" / benchmark
+        for file in layouts[-1]:
+            if not (folder / file.name).is_file():
+                download(file, folder / file.name, report)
+        return [folder / file.name for file in layouts[-1]]
+
+
+def user_cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder of this user's caches, as the operating system has it."""
+    if os.name == "nt":
+        base = environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    else:
+        base = environment.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "eigenformer"
+
+
+def download(file: RawFile, path: Path, report: Reporter) -> None:
+    """Fetches one file; nothing is at ``path`` before it is complete."""
+    place = f"{path.parent.name}/{file.name}"
+    where = f"put the file at {path}, or point --raw-dir at a folder that has it as {place}"
+    if file.url is None:
+        raise DownloadError(f"{file.name}: has no public address; {where}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".unfinished~", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            _copy(file.url, out, file.name, report)
+        os.replace(temporary, path)
+    except (urllib.error.URLError, HTTPException, TimeoutError, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DownloadError(f"cannot download {file.url} ({reason}): {where}") from None
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _copy(url: str, out, name: str, report: Reporter) -> None:  # type: ignore[no-untyped-def]
+    request = urllib.request.Request(url, headers={"User-Agent": "eigenformer"})
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+        total = int(response.headers.get("Content-Length") or 0)
+        received = 0
+        with report.step(f"download {name}", total, unit="B") as step:
+            while block := response.read(1 << 20):
+                out.write(block)
+                received += len(block)
+                step.advance(len(block))
+        if total and received != total:
+            raise OSError(f"only {received} of {total} bytes came")

@@ -1,0 +1,315 @@
+"""The spectra of an archive: computed once, kept on disk, mapped when read.
+
+The eigenpairs of all graphs lie packed in two float32 arrays, in the order of the graphs'
+sizes, which is the order they are computed in: graphs of one size are decomposed together. The
+cache's folder is named by a key of the graphs' structure and the settings, so that another
+graph or another setting is another folder, and two archives of the same graphs share one.
+
+The work goes by chunks. Each finished chunk is appended to the arrays and entered, with its
+checksums, into a journal; a killed process loses the chunk it was at. The folder gets its final
+name when the last chunk is in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from filelock import FileLock
+
+from eigenformer.data.archive import GraphArchive
+from eigenformer.data.errors import DamagedError, DataError, Problem
+from eigenformer.data.packing import narrow
+from eigenformer.data.progress import Reporter
+from eigenformer.data.store import open_store, replace_folder, seal
+
+if TYPE_CHECKING:
+    from eigenformer.spectrum import Spectrum
+
+ALGORITHM = 1
+"""Raised whenever spectra come out differently: older caches are then left alone."""
+
+_KIND = "spectrum"
+_JOURNAL = "journal.jsonl"
+_HEADER = 128
+# Entries of a chunk's eigenvectors: some seconds of work, 64 MB.
+_CHUNK_ENTRIES = 1 << 24
+_CHUNK_GRAPHS = 4096
+
+
+@dataclass(frozen=True)
+class Spectra:
+    """The eigenpairs of all graphs of an archive.
+
+    Args:
+        eigenvalues: All of them, packed.
+        eigenvectors: All matrices U, packed, each row by row.
+        counts: Frequencies of each graph.
+        value_starts: Where each graph's eigenvalues begin.
+        vector_starts: Where each graph's eigenvectors begin.
+        k: The number of frequencies asked for; None for all.
+        path: The folder of the cache.
+    """
+
+    eigenvalues: np.ndarray
+    eigenvectors: np.ndarray
+    counts: np.ndarray
+    value_starts: np.ndarray
+    vector_starts: np.ndarray
+    k: int | None
+    path: Path
+
+    def graph(self, index: int, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+        """The eigenvalues ``[k]`` and eigenvectors ``[num_nodes, k]`` of one graph."""
+        count, value = int(self.counts[index]), int(self.value_starts[index])
+        vector = int(self.vector_starts[index])
+        vectors = self.eigenvectors[vector : vector + num_nodes * count]
+        return self.eigenvalues[value : value + count], vectors.reshape(num_nodes, count)
+
+
+def spectra_of(
+    archive: GraphArchive,
+    k: int | None = None,
+    folder: Path | None = None,
+    workers: int | None = None,
+    report: Reporter | None = None,
+    verify: bool = True,
+) -> Spectra:
+    """The spectra of an archive, from the cache where it is whole, else computed into it.
+
+    Args:
+        archive: Its graphs.
+        k: Keep the k lowest frequencies, rounded outwards to whole eigenspaces (default: all).
+        folder: Where caches lie (default: ``spectra``, beside the archive).
+        workers: Threads (default: all cores).
+        report: What to tell whom.
+        verify: Whether to compare the checksums of a cache before believing it.
+    """
+    report = report or Reporter()
+    _check_sizes(archive, k)
+    final = cache_folder(archive, k, folder)
+    if final.exists():
+        try:
+            return _open(final, archive, k, verify)
+        except DamagedError as error:
+            report.notice(f"{error}; the spectra are computed anew")
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(final.with_name(f"{final.name}.lock")):
+        try:  # another process may have finished in the meantime
+            return _open(final, archive, k, verify)
+        except DamagedError:
+            pass
+        _compute(archive, k, final, workers, report)
+    return _open(final, archive, k, verify=False)
+
+
+def has_spectra(archive: GraphArchive, k: int | None = None, folder: Path | None = None) -> bool:
+    """Whether a finished cache is there, without reading it."""
+    return cache_folder(archive, k, folder).exists()
+
+
+def cache_folder(archive: GraphArchive, k: int | None, folder: Path | None = None) -> Path:
+    """The folder that belongs to these graphs and settings."""
+    if folder is None:
+        if archive.path is None:
+            raise DataError("an archive in memory has no place for a cache: save it, or say where")
+        folder = archive.path.parent / "spectra"
+    return folder / _key(archive, k)
+
+
+def _key(archive: GraphArchive, k: int | None) -> str:
+    """Names a cache by what it depends on: the graphs' structure and the settings."""
+    content = hashlib.sha256()
+    # In the form on disk, so that an archive has one key in memory and when read back.
+    for array in (archive.node_offsets, archive.edge_offsets, narrow(archive.edge_index)):
+        content.update(repr((array.shape, array.dtype.str)).encode())
+        for row in array.reshape(-1, array.shape[-1]):
+            content.update(np.ascontiguousarray(row).data)
+    content.update(json.dumps({"k": k, "dtype": "float32", "algorithm": ALGORITHM}).encode())
+    return content.hexdigest()[:24]
+
+
+def _check_sizes(archive: GraphArchive, k: int | None) -> None:
+    from eigenformer.spectrum import MAX_DENSE_NODES
+
+    if k is not None and k < 1:
+        raise DataError(f"k must be at least 1, got {k}")
+    large = np.flatnonzero(archive.num_nodes > MAX_DENSE_NODES)
+    if k is None and len(large):
+        index = int(large[0])
+        name = "" if archive.names is None else f" ('{archive.names[index]}')"
+        nodes = int(archive.num_nodes[index])
+        raise DataError(
+            f"{archive.path or 'archive'}: graph {index}{name} has {nodes} nodes; its full "
+            f"spectrum would take {32 * nodes**2 / 2**30:.0f} GB to compute (the limit is "
+            f"{MAX_DENSE_NODES} nodes): keep the lowest frequencies only, for example k=64"
+        )
+
+
+def _open(path: Path, archive: GraphArchive, k: int | None, verify: bool) -> Spectra:
+    store = open_store(path, _KIND, verify)
+    if store.meta["key"] != path.name:
+        reason = "belongs to other graphs or settings"
+        raise DamagedError(Problem(str(path / "manifest.json"), reason))
+    return Spectra(**store.arrays, k=k, path=path)
+
+
+def _compute(
+    archive: GraphArchive, k: int | None, final: Path, workers: int | None, report: Reporter
+) -> None:
+    order = np.argsort(archive.num_nodes, kind="stable")
+    chunks = _chunks(archive.num_nodes[order], k)
+    part = _Partial(final.with_name(f"{final.name}.partial"))
+    done = part.resume()
+    finished = int(sum(end - start for start, end in chunks[:done]))
+    if finished:
+        report.say(f"resuming: the spectra of {finished} graphs are there")
+    with part, report.step("spectra", len(archive), done=finished) as step:
+        for start, end in chunks[done:]:
+            part.append(_solve(archive, order[start:end], k, workers))
+            step.advance(end - start)
+    counts = np.empty(len(archive), np.int32)
+    counts[order] = part.counts
+    ends = np.cumsum(counts[order], dtype=np.int64)
+    starts = {"value_starts": ends - counts[order]}
+    lengths = counts[order].astype(np.int64) * archive.num_nodes[order]
+    starts["vector_starts"] = np.cumsum(lengths) - lengths
+    for name, packed in starts.items():
+        placed = np.empty(len(archive), np.int64)
+        placed[order] = packed
+        np.save(part.folder / f"{name}.npy", placed)
+    np.save(part.folder / "counts.npy", counts)
+    meta = {"key": final.name, "k": k, "dtype": "float32", "algorithm": ALGORITHM}
+    part.finish(int(ends[-1]) if len(ends) else 0, int(lengths.sum()), meta, final)
+
+
+def _chunks(sizes: np.ndarray, k: int | None) -> list[tuple[int, int]]:
+    """Ranges of ascending graphs whose eigenvectors fill about one chunk."""
+    entries = np.cumsum(sizes * np.minimum(sizes, k or np.iinfo(np.int64).max))
+    chunks, start = [], 0
+    while start < len(sizes):
+        before = entries[start - 1] if start else 0
+        end = int(np.searchsorted(entries, before + _CHUNK_ENTRIES, side="right"))
+        end = min(max(end, start + 1), start + _CHUNK_GRAPHS)
+        chunks.append((start, end))
+        start = end
+    return chunks
+
+
+def _solve(
+    archive: GraphArchive, graphs: np.ndarray, k: int | None, workers: int | None
+) -> list[Spectrum]:
+    import torch
+
+    from eigenformer.spectrum import laplacian_spectra
+
+    structures = []
+    for graph in graphs:
+        edges = slice(*archive.edge_offsets[graph : graph + 2])
+        edge_index = torch.from_numpy(archive.edge_index[:, edges].astype(np.int64))
+        structures.append((edge_index, int(archive.num_nodes[graph])))
+    # The work is shared out graph by graph; threads within one graph would only be in the way.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return laplacian_spectra(structures, k, workers)
+    finally:
+        torch.set_num_threads(threads)
+
+
+class _Partial:
+    """The unfinished cache: two growing arrays and the journal of what is in them."""
+
+    _FILES = ("eigenvalues", "eigenvectors")
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.counts: list[int] = []
+        self._streams: dict[str, io.BufferedRandom] = {}
+
+    def resume(self) -> int:
+        """Keeps the chunks that are whole, drops what follows, and returns their number."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        kept, lengths = [], dict.fromkeys(self._FILES, _HEADER)
+        for record in self._journal():
+            if not all(self._is_whole(name, lengths[name], record[name]) for name in self._FILES):
+                break
+            kept.append(record)
+            for name in self._FILES:
+                lengths[name] += record[name]["bytes"]
+        self.counts = [count for record in kept for count in record["counts"]]
+        text = "".join(json.dumps(record) + "\n" for record in kept)
+        (self.folder / _JOURNAL).write_text(text, "utf-8")
+        for name in self._FILES:
+            file = self._file(name)
+            if not file.exists() or not kept:
+                file.write_bytes(_header(0))
+            with file.open("r+b") as stream:
+                stream.truncate(lengths[name])
+        return len(kept)
+
+    def append(self, spectra: list[Spectrum]) -> None:
+        """Adds one chunk, then enters it into the journal."""
+        values = np.concatenate([s.eigenvalues.numpy() for s in spectra])
+        vectors = np.concatenate([s.eigenvectors.numpy().reshape(-1) for s in spectra])
+        record: dict[str, Any] = {"counts": [len(s.eigenvalues) for s in spectra]}
+        for name, array in zip(self._FILES, (values, vectors), strict=True):
+            data = array.astype("<f4").tobytes()
+            self._streams[name].write(data)
+            self._streams[name].flush()
+            record[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        with (self.folder / _JOURNAL).open("a", encoding="utf-8") as journal:
+            journal.write(json.dumps(record) + "\n")
+        self.counts += record["counts"]
+
+    def finish(self, values: int, vectors: int, meta: dict[str, Any], final: Path) -> None:
+        """Completes the arrays' headers and gives the folder its final name."""
+        for name, length in zip(self._FILES, (values, vectors), strict=True):
+            with self._file(name).open("r+b") as stream:
+                stream.write(_header(length))
+        (self.folder / _JOURNAL).unlink()
+        seal(self.folder, _KIND, meta)
+        replace_folder(self.folder, final)
+
+    def __enter__(self) -> _Partial:
+        self._streams = {name: self._file(name).open("r+b") for name in self._FILES}
+        for stream in self._streams.values():
+            stream.seek(0, io.SEEK_END)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for stream in self._streams.values():
+            stream.close()
+
+    def _file(self, name: str) -> Path:
+        return self.folder / f"{name}.npy"
+
+    def _journal(self) -> list[dict[str, Any]]:
+        records = []
+        try:
+            for line in (self.folder / _JOURNAL).read_text("utf-8").splitlines():
+                records.append(json.loads(line))
+        except (OSError, ValueError):  # no journal, or its last line is half a line
+            pass
+        return records
+
+    def _is_whole(self, name: str, start: int, record: dict[str, Any]) -> bool:
+        try:
+            with self._file(name).open("rb") as stream:
+                stream.seek(start)
+                data = stream.read(record["bytes"])
+        except OSError:
+            return False
+        return hashlib.sha256(data).hexdigest() == record["sha256"]
+
+
+def _header(length: int) -> bytes:
+    """The header of a float32 ``.npy`` file, always of the same size, so that it can grow."""
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({length},), }}"
+    body = text.encode("latin1").ljust(_HEADER - 11) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(body).to_bytes(2, "little") + body

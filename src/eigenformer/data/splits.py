@@ -1,0 +1,103 @@
+"""Which graphs to train on, to validate on, and to test on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eigenformer.data.archive import SPLITS
+from eigenformer.data.errors import DataError
+from eigenformer.nearest import unknown
+
+FRACTIONS = (0.8, 0.1, 0.1)
+# Targets with more values than this are numbers, not classes: tenths of them are balanced.
+_MAX_CLASSES = 20
+_ALIASES = {"valid": "val", "validation": "val", "dev": "val", "training": "train"}
+
+
+def random_split(count: int, fractions: Sequence[float] = FRACTIONS, seed: int = 0) -> np.ndarray:
+    """Every graph at random, the parts as large as the fractions say."""
+    sizes = _sizes(count, fractions)
+    split = np.repeat(np.arange(len(SPLITS), dtype=np.uint8), sizes)
+    return np.random.default_rng(seed).permutation(split)
+
+
+def stratified_split(
+    targets: np.ndarray, fractions: Sequence[float] = FRACTIONS, seed: int = 0
+) -> np.ndarray:
+    """At random, but with the same mix of targets in each part.
+
+    Classes are balanced as they are, numbers by tenths of their range of ranks. Of several
+    targets the combination counts; a missing one is a value of its own.
+    """
+    _sizes(len(targets), fractions)
+    stratum = _strata(np.asarray(targets).reshape(len(targets), -1))
+    shuffled = np.random.default_rng(seed).permutation(len(targets))
+    order = shuffled[np.argsort(stratum[shuffled], kind="stable")]
+    split = np.empty(len(targets), dtype=np.uint8)
+    owed = np.zeros(len(SPLITS))
+    for graph in order:  # each goes where most is owed, so every stratum is shared out evenly
+        owed += fractions
+        part = int(np.argmax(owed))
+        owed[part] -= 1
+        split[graph] = part
+    return split
+
+
+def scaffold_split(smiles: Sequence[str], fractions: Sequence[float] = FRACTIONS) -> np.ndarray:
+    """By Bemis–Murcko scaffold: molecules with one scaffold stay together.
+
+    The most frequent scaffolds go to train, so that val and test hold the rare ones: a harder,
+    more honest test of how a model does on new chemistry. There is no randomness in it.
+    """
+    from eigenformer.data.molecules import scaffold
+
+    groups: dict[str, list[int]] = {}
+    for index, text in enumerate(smiles):
+        groups.setdefault(scaffold(text), []).append(index)
+    sizes = _sizes(len(smiles), fractions)
+    split = np.full(len(smiles), 2, dtype=np.uint8)
+    filled = [0, 0]
+    for group in sorted(groups.values(), key=lambda group: (-len(group), group[0])):
+        for part in (0, 1):
+            if filled[part] + len(group) <= sizes[part]:
+                split[group] = part
+                filled[part] += len(group)
+                break
+    return split
+
+
+def read_split(cell: str) -> str:
+    """The split a cell names; other common names for ``val`` and ``train`` count too."""
+    name = cell.strip().lower()
+    name = _ALIASES.get(name, name)
+    if name not in SPLITS:
+        raise DataError(unknown(f"split '{cell}'", name, SPLITS))
+    return name
+
+
+def check_fractions(fractions: Sequence[float]) -> None:
+    """Raises unless they are three parts of one whole."""
+    if len(fractions) != len(SPLITS) or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
+        raise DataError(
+            f"fractions: three numbers that add up to 1 ({', '.join(SPLITS)}), got {fractions}"
+        )
+
+
+def _sizes(count: int, fractions: Sequence[float]) -> list[int]:
+    check_fractions(fractions)
+    bounds = np.round(np.cumsum(fractions) * count).astype(int)
+    bounds[-1] = count
+    return np.diff(bounds, prepend=0).tolist()
+
+
+def _strata(targets: np.ndarray) -> np.ndarray:
+    columns = []
+    for column in targets.T:
+        values, place = np.unique(column, return_inverse=True)
+        if len(values) > _MAX_CLASSES:
+            rank = np.argsort(np.argsort(column, kind="stable"), kind="stable")
+            place = rank * 10 // len(column)
+        columns.append(place)
+    return np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)

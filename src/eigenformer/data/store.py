@@ -1,0 +1,204 @@
+"""A folder of plain arrays with a manifest: written in one step, checked when opened.
+
+Every array is an ordinary ``.npy`` file, mapped into memory when read. ``manifest.json`` holds
+their types, shapes and checksums, the metadata, and a checksum of itself, so that a folder is
+either whole or known to be damaged. A folder is written under a temporary name and renamed, so
+that a process killed half-way leaves nothing that looks finished.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eigenformer.data.errors import DamagedError, Problem
+
+MANIFEST = "manifest.json"
+_FORMAT = 1
+_TEMPORARY = ".unfinished~"
+_BLOCK = 1 << 26
+
+
+@dataclass(frozen=True)
+class Store:
+    """An open folder: memory-mapped arrays, metadata, and the checksum of it all."""
+
+    path: Path
+    kind: str
+    meta: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    digest: str
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays.values())
+
+
+def write_store(
+    path: Path, kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]
+) -> Store:
+    """Writes the arrays as the folder ``path``, replacing what was there at once."""
+    with temporary_folder(path) as folder:
+        for name, array in arrays.items():
+            np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+        seal(folder, kind, meta)
+        replace_folder(folder, path)
+    return open_store(path, kind, verify=False)
+
+
+def seal(folder: Path, kind: str, meta: Mapping[str, Any]) -> None:
+    """Writes the manifest of a folder whose arrays are complete, and puts all of it on disk."""
+    arrays = {}
+    for file in sorted(folder.glob("*.npy")):
+        array = _load(file)
+        arrays[file.stem] = {
+            "dtype": array.dtype.str,
+            "shape": list(array.shape),
+            "bytes": file.stat().st_size,
+            "sha256": file_digest(file),
+        }
+        _sync(file)
+    content: dict[str, Any] = {"format": _FORMAT, "kind": kind, "arrays": arrays, "meta": meta}
+    content = json.loads(json.dumps(content))  # what a reader will see, tuples as lists
+    manifest = folder / MANIFEST
+    manifest.write_text(json.dumps({**content, "sha256": _digest(content)}, indent=1), "utf-8")
+    _sync(manifest)
+    _sync(folder)
+
+
+def read_manifest(path: Path, kind: str) -> dict[str, Any]:
+    """The manifest of a store, checked against its own checksum; no array is touched."""
+    file = path / MANIFEST
+    try:
+        content = json.loads(file.read_text("utf-8"))
+        digest = content.pop("sha256")
+    except FileNotFoundError:
+        raise DamagedError(
+            Problem(str(file), "missing: the folder is not a finished one")
+        ) from None
+    except (ValueError, KeyError, AttributeError, TypeError, UnicodeDecodeError):
+        raise DamagedError(Problem(str(file), "not a manifest, or damaged")) from None
+    if digest != _digest(content):
+        raise DamagedError(Problem(str(file), "its checksum does not fit: it was altered"))
+    if content["format"] != _FORMAT or content["kind"] != kind:
+        reason = f"holds '{content['kind']}' in format {content['format']}, not '{kind}'"
+        raise DamagedError(Problem(str(file), f"{reason} in format {_FORMAT}"))
+    return {**content, "sha256": digest}
+
+
+def open_store(path: Path, kind: str, verify: bool = True) -> Store:
+    """Opens a folder and maps its arrays.
+
+    Sizes, types and shapes are always checked. ``verify`` also reads every byte and compares
+    checksums; what does not fit is a :class:`DamagedError` that names the file.
+    """
+    manifest = read_manifest(path, kind)
+    arrays = {}
+    for name, record in manifest["arrays"].items():
+        file = path / f"{name}.npy"
+        if not file.is_file() or file.stat().st_size != record["bytes"]:
+            raise DamagedError(Problem(str(file), "missing or truncated"))
+        if verify and file_digest(file) != record["sha256"]:
+            raise DamagedError(Problem(str(file), "its checksum does not fit: it was altered"))
+        try:
+            array = _load(file)
+        except Exception:  # what NumPy raises for a damaged header is anything
+            raise DamagedError(Problem(str(file), "not an array: it was altered")) from None
+        if [array.dtype.str, list(array.shape)] != [record["dtype"], record["shape"]]:
+            raise DamagedError(Problem(str(file), "its type or shape is not the recorded one"))
+        arrays[name] = array
+    return Store(path, kind, manifest["meta"], arrays, manifest["sha256"])
+
+
+def file_digest(file: Path) -> str:
+    """A SHA-256 over the SHA-256 of each 64 MB block: blocks are read on all cores."""
+    size = file.stat().st_size
+
+    def block(start: int) -> bytes:
+        with file.open("rb") as stream:
+            stream.seek(start)
+            return hashlib.sha256(stream.read(_BLOCK)).digest()
+
+    starts = range(0, size, _BLOCK)
+    if len(starts) < 2:
+        return hashlib.sha256(b"".join(map(block, starts))).hexdigest()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return hashlib.sha256(b"".join(pool.map(block, starts))).hexdigest()
+
+
+@contextmanager
+def temporary_folder(final: Path) -> Iterator[Path]:
+    """A folder beside the final one, gone at the end unless it was renamed."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{final.name}~", dir=final.parent))
+    try:
+        folder.chmod(0o755)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def replace_folder(folder: Path, final: Path) -> None:
+    """Renames ``folder`` to ``final``; an older ``final`` goes first."""
+    if final.exists():
+        with temporary_folder(final) as trash:
+            final.rename(trash / final.name)
+            folder.rename(final)
+    else:
+        folder.rename(final)
+    _sync(final.parent)
+
+
+def remove_leftovers(final: Path) -> None:
+    """Removes what killed processes left of ``final``. Call it under the lock of ``final``."""
+    for folder in final.parent.glob(f"{_TEMPORARY}{glob.escape(final.name)}~*"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def folder_bytes(path: Path) -> int:
+    """The size of everything in a folder."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _load(file: Path) -> np.ndarray:
+    array = np.load(file, mmap_mode=None if _is_empty(file) else "r", allow_pickle=False)
+    # A memmap's own class costs time on every slice, and nothing here needs it.
+    return array.view(np.ndarray)
+
+
+def _is_empty(file: Path) -> bool:
+    """Whether an array has no elements: nothing can be mapped then."""
+    with file.open("rb") as stream:
+        version = np.lib.format.read_magic(stream)
+        read = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        return 0 in read(stream)[0]
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _sync(path: Path) -> None:
+    if os.name != "posix" and path.is_dir():  # elsewhere a folder cannot be opened
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,120 @@
+"""ZINC-12k: molecules with 28 atom words and 3 bond types, and one target each."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eigenformer.data.archive import Field, GraphArchive, Task
+from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.progress import Reporter
+from eigenformer.data.sources import RawFile
+
+# fmt: off
+ATOM_WORDS = (
+    "C", "O", "N", "F", "C H1", "S", "Cl", "O -", "N H1 +", "Br", "N H3 +", "N H2 +", "N +", "N -",
+    "S -", "I", "P", "O H1 +", "N H1 -", "O +", "S +", "P H1", "P H2", "C H2 -", "P +", "S H1 +",
+    "C H1 -", "P H1 +",
+)
+# fmt: on
+BOND_WORDS = ("NONE", "SINGLE", "DOUBLE", "TRIPLE")
+
+KNOWN_ATOMS = 21
+"""Words 0 to 20 occur in the 12k subset; a model knows these, and one more: "unknown"."""
+
+_SPLITS = ("train", "val", "test")
+_INDEX_URL = (
+    "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules/"
+)
+LAYOUTS: tuple[tuple[RawFile, ...], ...] = (
+    (RawFile("zinc12k.npz"),),
+    (
+        RawFile("molecules.zip", "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"),
+        *(RawFile(f"{split}.index", f"{_INDEX_URL}{split}.index") for split in _SPLITS),
+    ),
+)
+"""The files to read: a packed local copy, or the official ones."""
+
+
+def build(files: list[Path], report: Reporter) -> GraphArchive:
+    """Raw files → archive: ``x`` [n, 1], ``edge_attr`` [m] in 1..3, ``y`` [1]."""
+    arrays = _packed(files[0]) if files[0].suffix == ".npz" else _official(files)
+    atoms, bonds = arrays["atom_type"], arrays["bond"].astype(np.int64)
+    node_offsets = arrays["node_offset"].astype(np.int64)
+    counts = np.diff(arrays["bond_offset"].astype(np.int64))
+    edge_index, order = both_directions(bonds[:, :2].T, counts, node_offsets)
+    return GraphArchive(
+        node_offsets=node_offsets,
+        edge_offsets=np.concatenate([[0], np.cumsum(2 * counts)]),
+        edge_index=edge_index,
+        fields={
+            "x": Field("node", model_types(atoms)[:, None], np.dtype(np.int64)),
+            "edge_attr": Field("edge", bonds[order % len(bonds), 2], np.dtype(np.int64)),
+            "y": Field("graph", arrays["y"].astype(np.float32), np.dtype(np.float32)),
+        },
+        split=arrays["split"].astype(np.uint8),
+        task=Task("graph", "regression", 1, ("constrained solubility",)),
+        meta={"featurizer": "zinc", "vocabulary": {"atom": ATOM_WORDS, "bond": BOND_WORDS}},
+    )
+
+
+def model_types(words: np.ndarray) -> np.ndarray:
+    """Atom words as the model's types: all that do not occur in the 12k are "unknown"."""
+    return np.minimum(words.astype(np.int64), KNOWN_ATOMS)
+
+
+def both_directions(
+    bonds: np.ndarray, counts: np.ndarray, node_offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each edge in both directions, sorted row-major within its graph, and where it came from.
+
+    ``bonds`` is ``[2, bonds]`` with ``counts`` of them per graph. The second result numbers the
+    given ones, then their reverses.
+    """
+    graph = np.tile(np.repeat(np.arange(len(counts)), counts), 2)
+    directed = np.concatenate([bonds, bonds[::-1]], axis=1)
+    order = np.lexsort((directed[1], directed[0] + node_offsets[graph]))
+    return directed[:, order], order
+
+
+def _packed(file: Path) -> dict[str, np.ndarray]:
+    with np.load(file, allow_pickle=False) as arrays:
+        loaded = {name: arrays[name] for name in arrays.files}
+    vocabulary = file.with_name("vocab.json")
+    if vocabulary.exists():
+        words = json.loads(vocabulary.read_text("utf-8"))
+        if tuple(words["atom"].values()) != ATOM_WORDS:
+            raise DataError(Problem(str(vocabulary), "its atom words are not those of ZINC"))
+    return loaded
+
+
+def _official(files: list[Path]) -> dict[str, np.ndarray]:
+    """The 12k of the official 250k: dense bond matrices, chosen by the index files."""
+    from eigenformer.data.unpickle import load_arrays
+
+    atoms, bonds, targets, sizes = [], [], [], []
+    with zipfile.ZipFile(files[0]) as archive:
+        for split, index in zip(_SPLITS, files[1:], strict=True):
+            with archive.open(f"molecules/{split}.pickle") as stream:
+                molecules = load_arrays(stream, f"{files[0]}/{split}.pickle")
+            chosen = [int(number) for number in index.read_text().strip().split(",")]
+            sizes.append(len(chosen))
+            for number in chosen:
+                molecule: dict[str, Any] = molecules[number]
+                matrix = np.triu(np.asarray(molecule["bond_type"]))
+                row, column = matrix.nonzero()
+                bonds.append(np.stack([row, column, matrix[row, column]], axis=1))
+                atoms.append(np.asarray(molecule["atom_type"]).reshape(-1))
+                targets.append(float(molecule["logP_SA_cycle_normalized"]))
+    return {
+        "atom_type": np.concatenate(atoms),
+        "bond": np.concatenate(bonds),
+        "node_offset": np.cumsum([0, *map(len, atoms)]),
+        "bond_offset": np.cumsum([0, *map(len, bonds)]),
+        "y": np.array(targets, dtype=np.float32),
+        "split": np.repeat(np.arange(len(sizes)), sizes),
+    }

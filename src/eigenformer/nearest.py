@@ -1,0 +1,17 @@
+"""What to say about a name that nobody knows: the nearest one that somebody does."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """The message for an unknown ``name``; ``what`` is what to call it."""
+    # Compared without case: 'Smiles' is nearer to 'SMILES' than to any other name.
+    spelled = {known_name.lower(): known_name for known_name in known}
+    near = difflib.get_close_matches(name.lower(), spelled, n=1, cutoff=0.0)
+    if not near:
+        return f"{what}: unknown"
+    names = ", ".join(sorted(spelled.values()))
+    return f"{what}: unknown; the nearest is '{spelled[near[0]]}' (known: {names})"

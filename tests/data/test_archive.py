@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from torch_geometric.data import Data, InMemoryDataset
+
+from eigenformer.data import DataError, GraphArchive, Task
+from tests.data.samples import archives, random_archive, random_graph, random_graphs
+
+
+def again(archive: GraphArchive) -> GraphArchive:
+    """archive → PyG → archive."""
+    return GraphArchive.from_data_list(
+        archive.to_data_list(),
+        split=np.asarray(archive.split),
+        names=None if archive.names is None else list(archive.names),
+        task=archive.task,
+        levels={name: field.level for name, field in archive.fields.items()},
+        meta=archive.meta,
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(archive=archives())
+def test_round_trip_through_pyg_and_disk(archive, tmp_path_factory):
+    assert again(archive).equals(archive)
+    saved = archive.save(tmp_path_factory.mktemp("archive") / "graphs")
+    assert saved.equals(archive)
+    assert GraphArchive.open(saved.path).equals(archive)
+    assert again(saved).equals(archive)
+
+
+@settings(max_examples=30, deadline=None)
+@given(archive=archives())
+def test_a_subset_holds_the_graphs_it_was_asked_for(archive):
+    chosen = [len(archive) - 1, 0]
+    part = archive.subset(chosen)
+    for graph, index in zip(part, chosen, strict=True):
+        assert same(graph, archive[index])
+
+
+def same(a: Data, b: Data) -> bool:
+    return set(a.to_dict()) == set(b.to_dict()) and all(
+        torch.equal(value, b[name]) if isinstance(value, torch.Tensor) else value == b[name]
+        for name, value in a.to_dict().items()
+    )
+
+
+def test_graphs_come_back_as_they_were():
+    graphs = random_graphs(3, 15)
+    for given_graph, graph in zip(graphs, random_archive(3, 15), strict=True):
+        assert same(given_graph, graph)
+        for name, value in given_graph.to_dict().items():
+            assert graph[name].dtype == value.dtype, name
+
+
+def test_equality_sees_every_part():
+    archive = random_archive()
+    graphs = archive.to_data_list()
+    graphs[3].y[0, 1] += 1
+    changed = GraphArchive.from_data_list(graphs, split=archive.split, names=archive.names)
+    assert not archive.equals(changed)
+    assert not archive.equals(archive.with_split(np.zeros(20, np.uint8)))
+    assert not archive.equals(archive.with_task(Task()))
+    assert not archive.equals(archive.subset(range(19)))
+    assert archive.equals(archive.subset(range(20)))
+
+
+def test_integers_are_stored_narrow_and_given_back_wide(saved):
+    assert saved.fields["x"].values.dtype == np.uint16
+    assert saved.edge_index.dtype == np.uint8
+    assert saved[0].x.dtype == saved[0].edge_index.dtype == torch.int64
+
+
+def test_splits(saved):
+    parts = [saved.indices(name) for name in ("train", "val", "test")]
+    assert sorted(np.concatenate(parts).tolist()) == list(range(40))
+    assert saved.statistics.splits == (14, 13, 13)
+    with pytest.raises(DataError, match="the nearest is 'val'"):
+        saved.indices("valid")
+
+
+def test_indices_out_of_range(saved):
+    assert same(saved[-1], saved[39])
+    with pytest.raises(IndexError):
+        saved[40]
+    assert saved.names[-1] == "graph 39 – é"
+    assert list(saved.names[:2]) == ["graph 0 – é", "graph 1 – é"]
+    with pytest.raises(IndexError):
+        saved.names[40]
+
+
+def test_inputs_are_not_changed():
+    graphs = random_graphs(0, 5)
+    before = [{name: value.clone() for name, value in g.to_dict().items()} for g in graphs]
+    archive = GraphArchive.from_data_list(graphs)
+    archive[0].x.zero_()
+    for graph, copy in zip(graphs, before, strict=True):
+        assert all(torch.equal(graph[name], value) for name, value in copy.items())
+    assert torch.equal(archive[0].x, graphs[0].x)
+
+
+def test_networkx_graphs():
+    graph = nx.path_graph(4)
+    nx.set_node_attributes(graph, {i: float(i) for i in graph}, "x")
+    nx.set_edge_attributes(graph, 2, "edge_attr")
+    graph.graph["y"] = 1.5
+    archive = GraphArchive.from_networkx([graph, graph])
+    assert archive.fields["y"].level == "graph"
+    assert archive[1].edge_index.tolist() == [[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]
+    assert archive[1].x.tolist() == [0, 1, 2, 3]
+    assert archive[1].edge_attr.tolist() == [2] * 6
+    assert archive[1].y.tolist() == [1.5]
+
+
+class Few(InMemoryDataset):
+    def __init__(self, graphs):
+        super().__init__()
+        self.data, self.slices = self.collate(graphs)
+
+
+def test_any_pyg_dataset(recwarn):
+    graphs = random_graphs(0, 9)
+    archive = GraphArchive.from_dataset(Few(graphs[:4]), Few(graphs[4:6]), Few(graphs[6:]))
+    assert archive.statistics.splits == (4, 2, 3)
+    assert all(same(a, b) for a, b in zip(archive, graphs, strict=True))
+    assert len(GraphArchive.from_dataset(Few(graphs))) == 9
+    with pytest.raises(DataError, match="one dataset, or 3"):
+        GraphArchive.from_dataset(Few(graphs), Few(graphs))
+
+
+def test_targets_of_nodes_and_of_graphs_are_told_apart():
+    rng = np.random.default_rng(0)
+    graphs = [random_graph(rng, n, n) for n in (3, 5)]
+    assert GraphArchive.from_data_list(graphs).fields["y"].level == "graph"
+    for graph in graphs:
+        graph.y = torch.zeros(graph.num_nodes, dtype=torch.long)
+    assert GraphArchive.from_data_list(graphs).fields["y"].level == "node"
+    for graph in graphs:
+        graph.y = torch.zeros(7)
+    archive = GraphArchive.from_data_list(graphs)
+    assert archive.fields["y"].level == "graph"
+    assert archive[0].y.shape == (1, 7)
+
+
+def broken(**changes):
+    graphs = random_graphs(5, 3)
+    for name, value in changes.items():
+        graphs[2][name] = value
+    return graphs
+
+
+@pytest.mark.parametrize(
+    ("graphs", "message"),
+    [
+        (broken(edge_index=torch.tensor([[0], [99]])), r"graph 2 \('c'\): edge \[0, 99\]"),
+        (broken(edge_index=torch.tensor([[-1], [0]])), r"edge \[-1, 0\]"),
+        (broken(edge_index=torch.zeros(3, 4).long()), r"the shape \(3, 4\)"),
+        (broken(x=torch.zeros(1, 3).long()), "'x' has"),
+        (broken(y=torch.full((1, 3), torch.inf)), "'y' holds a NaN or an infinite"),
+        (broken(y=torch.zeros(1, 2)), r"rows of shape \(2,\)"),
+        (broken(y=torch.zeros(1, 3).double()), "'y' is float64, in graph 0 float32"),
+        (broken(extra=torch.zeros(1)), "has the attributes"),
+        (broken(y="text"), "'y' is a str"),
+        ([Data()], "no nodes"),
+        (["text"], "expected a PyG Data"),
+    ],
+)
+def test_bad_graphs_are_named(graphs, message):
+    with pytest.raises(DataError, match=message):
+        GraphArchive.from_data_list(graphs, names=["a", "b", "c"][: len(graphs)])
+
+
+def test_a_nan_is_a_missing_target_but_no_feature():
+    graphs = random_graphs(0, 2)
+    graphs[1].y[0, 0] = torch.nan
+    assert GraphArchive.from_data_list(graphs)[1].y.isnan().sum() == 1
+    graphs[1].edge_attr = torch.full_like(graphs[1].edge_attr, torch.nan)
+    assert len(graphs[1].edge_attr)
+    with pytest.raises(DataError, match="graph 1: 'edge_attr' holds a NaN"):
+        GraphArchive.from_data_list(graphs)
+
+
+def test_parts_that_do_not_fit_are_refused():
+    with pytest.raises(DataError, match="names: 1 for 3 graphs"):
+        GraphArchive.from_data_list(random_graphs(0, 3), split=np.zeros(3, np.uint8), names=["a"])
+    with pytest.raises(DataError, match="split: 2 entries"):
+        GraphArchive.from_data_list(random_graphs(0, 3), split=["train", "val"])
+    with pytest.raises(DataError, match="the nearest is 'test'"):
+        GraphArchive.from_data_list(random_graphs(0, 1), split=["tset"])
+    with pytest.raises(DataError, match="the nearest is 'node'"):
+        GraphArchive.from_data_list(random_graphs(0, 1), levels={"y": "nodes"})

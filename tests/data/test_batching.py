@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Batch
+
+from eigenformer import Eigenformer, load_preset
+from eigenformer.data import (
+    DataError,
+    GraphDataset,
+    GraphLoader,
+    PairBatchSampler,
+    prepare,
+    spectra_of,
+)
+from eigenformer.data import batching as module
+from tests.data.samples import archives, random_archive
+
+
+def assert_same_batch(batch, expected):
+    found = batch.to_dict()
+    assert set(found) == set(expected.to_dict())
+    for name, value in expected.to_dict().items():
+        if isinstance(value, torch.Tensor):
+            assert found[name].dtype == value.dtype, name
+            assert torch.equal(found[name], value), name
+        else:
+            assert found[name] == value, name
+    assert batch.num_graphs == expected.num_graphs
+    assert batch.num_nodes == expected.num_nodes
+    for one, other in zip(batch.to_data_list(), expected.to_data_list(), strict=True):
+        assert one.num_nodes == other.num_nodes
+        for name, value in other.to_dict().items():
+            assert torch.equal(torch.as_tensor(one[name]), torch.as_tensor(value)), name
+
+
+@settings(max_examples=40, deadline=None)
+@given(archive=archives(), seed=st.integers(0, 1000), k=st.sampled_from([None, 2]))
+def test_a_batch_is_what_pyg_makes_of_the_graphs(archive, seed, k, tmp_path_factory):
+    spectra = spectra_of(archive, k, tmp_path_factory.mktemp("spectra"))
+    dataset = GraphDataset(archive, spectra)
+    chosen = np.random.default_rng(seed).integers(0, len(archive), 5)
+    expected = Batch.from_data_list([dataset[int(index)] for index in chosen])
+    assert_same_batch(dataset.batch(chosen), expected)
+
+
+@pytest.mark.parametrize("short", [0, 10**9])
+def test_long_and_short_runs_give_the_same(saved, monkeypatch, short):
+    monkeypatch.setattr(module, "_SHORT_RUN", short)
+    dataset = GraphDataset(saved, spectra_of(saved), split="val")
+    expected = Batch.from_data_list([dataset[index] for index in range(len(dataset))])
+    assert_same_batch(dataset.batch(range(len(dataset))), expected)
+
+
+def test_without_spectra(saved):
+    batch = GraphDataset(saved).batch([0, 3])
+    assert "eigenvalues" not in batch
+    assert batch.num_graphs == 2
+
+
+def test_batches_do_not_write_into_the_archive(saved):
+    dataset = GraphDataset(saved, spectra_of(saved))
+    first = dataset.batch([0, 1])
+    kept = first.clone()
+    for value in first.to_dict().values():
+        value.zero_()
+    assert_same_batch(dataset.batch([0, 1]), kept)
+
+
+def test_splits_and_indices(saved):
+    assert len(GraphDataset(saved, split="train")) == 14
+    part = GraphDataset(saved, indices=[5, 2])
+    assert torch.equal(part[0].x, saved[5].x)
+    assert torch.equal(part.batch([1, 0]).x, torch.cat([saved[2].x, saved[5].x]))
+    with pytest.raises(DataError, match="not both"):
+        GraphDataset(saved, split="train", indices=[1])
+    with pytest.raises(IndexError):
+        part[2]
+    with pytest.raises(DataError, match="40 spectra for 39 graphs"):
+        GraphDataset(saved.subset(range(39)), spectra_of(saved))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_loader_visits_every_graph_once(saved, workers):
+    dataset = GraphDataset(saved)
+    loader = GraphLoader(dataset, batch_size=7, shuffle=True, seed=3, num_workers=workers)
+    batches = list(loader)
+    assert [batch.num_graphs for batch in batches] == [7, 7, 7, 7, 7, 5]
+    targets = torch.cat([batch.y for batch in batches])
+    everything = dataset.batch(range(40)).y
+    assert not torch.equal(targets, everything)
+    assert sorted(targets.tolist()) == sorted(everything.tolist())
+
+
+def test_the_seed_makes_the_order(saved):
+    def order(seed):
+        loader = GraphLoader(GraphDataset(saved), batch_size=40, shuffle=True, seed=seed)
+        return torch.cat([next(iter(loader)).y, next(iter(loader)).y])
+
+    assert torch.equal(order(1), order(1))
+    assert not torch.equal(order(1), order(2))
+    first, second = order(1).chunk(2)
+    assert not torch.equal(first, second)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=60),
+    limit=st.integers(1, 3000),
+    shuffle=st.booleans(),
+)
+def test_balanced_batches(sizes, limit, shuffle):
+    sampler = PairBatchSampler(np.array(sizes), limit, shuffle)
+    batches = list(sampler)
+    assert sorted(index for batch in batches for index in batch) == list(range(len(sizes)))
+    assert len(sampler) == len(batches)
+    for batch, following in zip(batches, [*batches[1:], None], strict=True):
+        pairs = sum(sizes[index] ** 2 for index in batch)
+        assert pairs <= limit or len(batch) == 1
+        if following is not None:  # no batch ends before it is full
+            assert pairs + sizes[following[0]] ** 2 > limit
+
+
+def test_the_loader_balances(saved):
+    loader = GraphLoader(GraphDataset(saved), max_pairs=200, shuffle=True, seed=0)
+    for batch in loader:
+        pairs = int(batch.ptr.diff().square().sum())
+        assert pairs <= 200 or batch.num_graphs == 1
+    with pytest.raises(DataError, match="drop_last"):
+        GraphLoader(GraphDataset(saved), max_pairs=200, drop_last=True)
+    with pytest.raises(DataError, match="max_pairs"):
+        GraphLoader(GraphDataset(saved), max_pairs=0)
+
+
+def test_a_large_archive_costs_no_memory(tmp_path):
+    """What a batch needs is mapped, and no more of it is copied than the batch holds."""
+    archive = random_archive(0, 200, max_nodes=120).save(tmp_path / "a")
+    dataset = GraphDataset(archive, spectra_of(archive))
+    for array in (dataset.spectra.eigenvectors, archive.edge_index, archive.fields["x"].values):
+        assert isinstance(array.base, np.memmap)
+
+
+@pytest.fixture(scope="module")
+def zinc(raw_dir, tmp_path_factory):
+    return prepare("zinc", raw_dir, tmp_path_factory.mktemp("cache"))
+
+
+def test_a_zinc_batch_takes_under_two_milliseconds(zinc):
+    dataset = zinc.dataset("train")
+    rng = np.random.default_rng(0)
+    batches = [rng.permutation(len(dataset))[:128] for _ in range(30)]
+    dataset.batch(batches[0])
+    times = []
+    for batch in batches:
+        start = time.process_time()
+        dataset.batch(batch)
+        times.append(time.process_time() - start)
+    assert np.median(times) < 2e-3
+
+
+@pytest.mark.parametrize("name", ["zinc", "zinc-feat"])
+def test_the_model_takes_zinc_batches(zinc, name):
+    model = Eigenformer(load_preset(name).model).eval()
+    with torch.no_grad():
+        out = model(zinc.dataset("val").batch(range(4)))
+    assert out.shape[0] == 4
+    assert out.isfinite().all()

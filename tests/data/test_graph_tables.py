@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from eigenformer.data import DataError, OwnData, read_own
+
+GRAPHS = "graph,y,part\na,1.5,train\nb,,test\n"
+NODES = (
+    "graph,node,charge,size,label\nb,p,1,0.5,0\na,u,2,1.5,1\na,v,3,2.5,0\nb,q,4,3.5,1\na,w,5,4,0\n"
+)
+EDGES = "graph,source,target,kind\na,u,v,1\nb,q,p,2\na,w,u,3\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(graphs=GRAPHS, nodes=NODES, edges=EDGES):
+        for name, text in (("graphs", graphs), ("nodes", nodes), ("edges", edges)):
+            if text is not None:
+                (tmp_path / f"{name}.csv").write_text(text)
+        return tmp_path
+
+    return write
+
+
+def test_targets_of_graphs(write):
+    archive = read_own(write(), OwnData(targets=("y",), split_column="part")).archive
+    a, b = archive
+    assert list(archive.names) == ["a", "b"]
+    assert a.x.tolist() == [[2, 1.5, 1], [3, 2.5, 0], [5, 4, 0]]
+    assert a.edge_index.tolist() == [[0, 2], [1, 0]]
+    assert a.edge_attr.tolist() == [[1], [3]]
+    assert a.edge_attr.dtype == torch.int64
+    assert b.edge_index.tolist() == [[1], [0]]
+    assert a.y.tolist() == [1.5]
+    assert b.y.isnan().all()
+    assert archive.split.tolist() == [0, 2]
+    assert archive.task.level == "graph"
+
+
+def test_targets_of_nodes(write):
+    archive = read_own(write(), OwnData(targets=("label",))).archive
+    assert archive.task.level == "node"
+    assert archive.task.kind == "binary"
+    assert archive[0].y.tolist() == [1, 0, 0]
+    assert archive[0].x.shape == (3, 2)
+    classes = read_own(write(), OwnData(targets=("label",), task="multiclass")).archive
+    assert classes[1].y.tolist() == [0, 1]
+    assert classes[1].y.dtype == torch.int64
+
+
+def test_edges_that_go_both_ways(write):
+    edges = "graph,source,target,kind\na,u,v,1\na,v,v,7\nb,q,p,2\n"
+    archive = read_own(write(edges=edges), OwnData(undirected=True)).archive
+    assert archive[0].edge_index.tolist() == [[0, 1, 1], [1, 0, 1]]
+    assert archive[0].edge_attr.tolist() == [[1], [1], [7]]
+    assert archive[1].edge_index.tolist() == [[1, 0], [0, 1]]
+
+
+def test_without_features(write):
+    archive = read_own(
+        write(nodes="graph,node\na,1\nb,1\n", edges="graph,source,target\na,1,1\n")
+    ).archive
+    assert archive.fields == {}
+    assert archive[1].num_nodes == 1
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"edges": EDGES + "a,u,zz,1\n"}, r"edges\.csv, line 5: node 'zz' is not among the nodes"),
+        ({"edges": EDGES + "a,p,u,1\n"}, r"line 5: node 'p' is not among the nodes of graph 'a'"),
+        ({"edges": EDGES + "x,u,v,1\n"}, r"edges\.csv, line 5: graph 'x' is not in graphs"),
+        ({"nodes": NODES + "x,u,1,1,1\n"}, r"nodes\.csv, line 7: graph 'x' is not in graphs"),
+        ({"nodes": NODES + "a,u,1,1,1\n"}, r"line 7: node 'u' of graph 'a' is there twice"),
+        (
+            {"nodes": NODES.replace("2.5", "nan")},
+            r"csv, line 4: size: 'nan' is not a number",
+        ),
+        ({"nodes": NODES.replace("2.5", "")}, r"nodes\.csv, line 4: size: '' is not a number"),
+        ({"nodes": NODES.replace("2.5", "big")}, r"line 4: size: 'big' is not a number"),
+        ({"nodes": NODES + "a,z,1\n"}, r"nodes\.csv, line 7: 3 cells, the header has 5"),
+        ({"graphs": GRAPHS + "a,1,train\n"}, r"graphs\.csv, line 4: graph 'a' is there twice"),
+        ({"graphs": GRAPHS + "c,1,train\n"}, r"graphs\.csv, line 4: graph 'c' has no nodes"),
+        ({"graphs": GRAPHS.replace("1.5", "x")}, r"graphs\.csv, line 2: y: 'x' is not a number"),
+        ({"graphs": GRAPHS.replace("test", "tst")}, r"graphs\.csv, line 3: split 'tst': unknown"),
+        ({"graphs": ""}, r"graphs\.csv: the file is empty"),
+        ({"edges": None}, "the table 'edges' is missing"),
+        ({"edges": "graph,from,to\na,u,v\n"}, r"column 'source': unknown"),
+    ],
+)
+def test_tables_that_contradict_each_other(write, tables, message):
+    with pytest.raises(DataError, match=message):
+        read_own(write(**tables), OwnData(targets=("y",), split_column="part"))
+
+
+def test_every_problem_is_listed(write):
+    with pytest.raises(DataError) as caught:
+        read_own(write(edges=EDGES + "a,u,zz,1\na,yy,u,1\n"))
+    assert [problem.line for problem in caught.value.problems] == [5, 6]

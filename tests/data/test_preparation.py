@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from eigenformer.data import DataError, GraphArchive, OwnData, prepare, prepare_own
+from eigenformer.data import preparation as module
+from eigenformer.spectrum import laplacian_spectrum
+
+
+def small(cache, **options):
+    return prepare("cluster", cache_dir=cache, **{"size": 12, **options})
+
+
+def files(folder):
+    return {
+        path: path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".lock"
+    }
+
+
+def test_ready_to_train_on(tmp_path):
+    prepared = small(tmp_path)
+    assert [len(prepared.dataset(name)) for name in ("train", "val", "test")] == [10, 1, 1]
+    batch = prepared.dataset("train").batch([0, 1])
+    graph = prepared.dataset("train")[1]
+    expected = laplacian_spectrum(graph.edge_index, graph.num_nodes)
+    np.testing.assert_allclose(graph.eigenvalues, expected.eigenvalues, atol=1e-6)
+    assert len(batch.eigenvalues) == batch.num_nodes
+
+
+def test_the_second_time_does_nothing(tmp_path, recorder):
+    small(tmp_path)
+    before = files(tmp_path)
+    small(tmp_path, report=recorder)
+    assert files(tmp_path) == before
+    assert recorder.said == recorder.notices == []
+
+
+def test_every_choice_has_its_own_archive(tmp_path):
+    paths = {
+        small(tmp_path, with_spectra=False, **options).archive.path.name
+        for options in ({}, {"size": 13}, {"seed": 1}, {"size": 13, "seed": 1})
+    }
+    assert paths == {"cluster-n12", "cluster-n13", "cluster-n12-seed1", "cluster-n13-seed1"}
+
+
+def test_k_is_passed_on(tmp_path):
+    spectra = small(tmp_path, k=3).spectra
+    assert (spectra.counts >= 3).all()
+    assert spectra.counts.max() < 20
+
+
+@pytest.mark.parametrize("name", ["field.x.npy", "edge_index.npy", "manifest.json"])
+def test_a_damaged_archive_is_named_and_built_anew(tmp_path, recorder, name):
+    archive = small(tmp_path).archive
+    expected = [graph.edge_index for graph in archive]
+    file = archive.path / name
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.unlink()  # the old one stays mapped
+    file.write_bytes(data)
+    again = small(tmp_path, report=recorder).archive
+    assert name in recorder.notices[0]
+    assert "built anew" in recorder.notices[0]
+    assert all((a.edge_index == b).all() for a, b in zip(again, expected, strict=True))
+    GraphArchive.open(again.path)
+
+
+def test_another_version_is_built_anew(tmp_path, recorder, monkeypatch):
+    small(tmp_path)
+    monkeypatch.setattr(module, "BUILD_VERSION", 99)
+    small(tmp_path, report=recorder)
+    assert "another version" in recorder.notices[0]
+
+
+def test_changed_raw_files_are_noticed(raw_dir, tmp_path, recorder):
+    raw = tmp_path / "raw"
+    (raw / "zinc").mkdir(parents=True)
+    shutil.copy(raw_dir / "zinc" / "zinc12k.npz", raw / "zinc")
+    first = prepare("zinc", raw, tmp_path / "cache", with_spectra=False, report=recorder)
+    recorder.said.clear()
+    prepare("zinc", raw, tmp_path / "cache", with_spectra=False, report=recorder)
+    assert recorder.said == []
+    with np.load(raw / "zinc" / "zinc12k.npz") as arrays:
+        changed = dict(arrays)
+    changed["y"] = changed["y"] + 1
+    (raw / "zinc" / "zinc12k.npz").unlink()
+    np.savez(raw / "zinc" / "zinc12k.npz", **changed)
+    again = prepare("zinc", raw, tmp_path / "cache", with_spectra=False, report=recorder)
+    assert "the raw files have changed" in recorder.notices[0]
+    assert again.archive[0].y == first.archive.fields["y"].values[0] + 1
+    # Without the raw files at hand, what was built of them is still good.
+    shutil.rmtree(raw)
+    recorder.said.clear()
+    environment_free = prepare("zinc", tmp_path, tmp_path / "cache", with_spectra=False)
+    assert environment_free.archive.equals(again.archive)
+
+
+def test_raw_folders_are_only_read(raw_dir, tmp_path):
+    before = files(raw_dir / "zinc")
+    prepare("zinc", raw_dir, tmp_path, with_spectra=False)
+    assert files(raw_dir / "zinc") == before
+
+
+def test_names_and_settings_that_do_not_fit(tmp_path):
+    with pytest.raises(DataError, match="the nearest is 'cifar10'"):
+        prepare("cifar", cache_dir=tmp_path)
+    with pytest.raises(DataError, match="for pattern and cluster only"):
+        prepare("zinc", cache_dir=tmp_path, size=3)
+    with pytest.raises(DataError, match="no size or seed"):
+        prepare("pattern", cache_dir=tmp_path, size=3, official=True)
+
+
+TABLE = "smiles,y\nCCO,1\nxyz,2\nc1ccccc1,3\n"
+
+
+def test_own_molecules(tmp_path, recorder):
+    path = tmp_path / "mine.csv"
+    path.write_text(TABLE)
+    options = OwnData(targets=("y",))
+    prepared = prepare_own(path, options, cache_dir=tmp_path / "cache", report=recorder)
+    assert prepared.archive.path == tmp_path / "cache" / "mine"
+    assert len(prepared.dataset().batch([0, 1]).eigenvalues) == 9
+    assert recorder.notices == [
+        f"{path}, line 3: 'xyz': not a SMILES",
+        f"{path}: 1 rows gave no graph; 2 are in, the others are kept in the archive's "
+        "meta['rejected']",
+    ]
+    before = files(tmp_path / "cache")
+    again = prepare_own(path, options, cache_dir=tmp_path / "cache", report=recorder)
+    assert files(tmp_path / "cache") == before
+    assert len(recorder.notices) == 4  # the bad row is named every time
+    path.write_text(TABLE + "CCCC,4\n")
+    again = prepare_own(path, options, cache_dir=tmp_path / "cache", report=recorder)
+    assert len(again.archive) == 3
+    assert len(again.spectra.counts) == 3
+    other = prepare_own(path, OwnData(), cache_dir=tmp_path / "cache", report=recorder)
+    assert "y" not in other.archive.fields
+
+
+def test_own_archive(saved, tmp_path):
+    prepared = prepare_own(saved.path, cache_dir=tmp_path / "cache")
+    assert prepared.spectra.path.parent == saved.path.parent / "spectra"
+    assert len(prepared.dataset()) == 40
+
+
+def test_own_names(tmp_path):
+    (tmp_path / "zinc.csv").write_text(TABLE)
+    with pytest.raises(DataError, match="'zinc' is a benchmark"):
+        prepare_own(tmp_path / "zinc.csv", cache_dir=tmp_path / "cache")
+    prepared = prepare_own(tmp_path / "zinc.csv", name="mine", cache_dir=tmp_path / "cache")
+    assert prepared.name == "mine"
+    with pytest.raises(DataError, match="no such file"):
+        prepare_own(tmp_path / "nowhere.csv", cache_dir=tmp_path / "cache")
+
+
+def command(cache, *more):
+    arguments = [sys.executable, "-m", "eigenformer", "data", "prepare", "cluster"]
+    return [*arguments, "--cache-dir", str(cache), *more]
+
+
+def start(cache, *more):
+    return subprocess.Popen(
+        command(cache, *more), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def test_two_processes_at_once(tmp_path):
+    processes = [start(tmp_path, "--size", "60") for _ in range(2)]
+    outputs = [process.communicate(timeout=100)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    built = [output.count("building the archive") for output in outputs]
+    assert sorted(built) == [0, 1]
+    assert len(prepare("cluster", cache_dir=tmp_path, size=60).dataset()) == 60
+    assert not list(tmp_path.glob(".unfinished*"))
+
+
+@pytest.mark.parametrize("moment", [".unfinished~*", "spectra/*.partial/journal.jsonl"])
+def test_a_killed_process_leaves_nothing_that_is_believed(tmp_path, moment):
+    """SIGKILL while the archive is written, and while spectra are computed."""
+    size = "2000"
+    process = start(tmp_path, "--size", size, "--workers", "1")
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if any(path.exists() and path.stat().st_size for path in tmp_path.glob(moment)):
+            break
+        time.sleep(0.001)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL, "it was over before it could be killed"
+    assert not [path for path in tmp_path.glob("spectra/*") if len(path.name) == 24]
+    if moment.startswith(".unfinished"):
+        assert not (tmp_path / f"cluster-n{size}").exists()
+        assert list(tmp_path.glob(".unfinished~*"))
+    again = prepare("cluster", cache_dir=tmp_path, size=int(size))
+    assert not list(tmp_path.glob(".unfinished*"))
+    assert not list(tmp_path.glob("spectra/*.partial"))
+    fresh = prepare("cluster", cache_dir=tmp_path / "fresh", size=int(size), with_spectra=False)
+    assert again.archive.equals(fresh.archive)
+    for index in range(0, int(size), 97):
+        graph = again.dataset()[index]
+        expected = laplacian_spectrum(graph.edge_index, graph.num_nodes)
+        np.testing.assert_allclose(graph.eigenvalues, expected.eigenvalues, atol=1e-6)

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from eigenformer.data.errors import DamagedError
+from eigenformer.data.store import (
+    file_digest,
+    open_store,
+    remove_leftovers,
+    temporary_folder,
+    write_store,
+)
+
+ARRAYS = {"a": np.arange(1000, dtype=np.int32), "empty": np.empty((0, 3), np.float32)}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return write_store(tmp_path / "s", "test", ARRAYS, {"k": (1, 2)})
+
+
+def test_reads_back_what_was_written(store):
+    again = open_store(store.path, "test")
+    for name, array in ARRAYS.items():
+        assert again.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(again.arrays[name], array)
+    assert again.meta == {"k": [1, 2]}
+    assert again.digest == store.digest
+
+
+def test_arrays_are_mapped_and_cannot_be_written(store):
+    array = open_store(store.path, "test").arrays["a"]
+    assert isinstance(array.base, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 1
+
+
+def test_a_truncated_file_is_named(store):
+    file = store.path / "a.npy"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(DamagedError, match=r"a\.npy: missing or truncated"):
+        open_store(store.path, "test", verify=False)
+
+
+@pytest.mark.parametrize("name", ["a.npy", "empty.npy"])
+def test_any_flipped_bit_is_found(store, name):
+    file = store.path / name
+    whole = file.read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(whole) * 8, 40):
+        flipped = bytearray(whole)
+        flipped[place // 8] ^= 1 << (place % 8)
+        file.write_bytes(flipped)
+        with pytest.raises(DamagedError, match=name):
+            open_store(store.path, "test")
+    file.write_bytes(whole)
+    open_store(store.path, "test")
+
+
+def test_an_altered_manifest_is_found(store):
+    file = store.path / "manifest.json"
+    manifest = json.loads(file.read_text())
+    manifest["meta"]["k"] = [1, 3]
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(DamagedError, match=r"manifest\.json: its checksum"):
+        open_store(store.path, "test")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"a": 1}', "\x00"])
+def test_what_is_no_manifest_is_said(store, text):
+    (store.path / "manifest.json").write_text(text)
+    with pytest.raises(DamagedError, match=r"manifest\.json"):
+        open_store(store.path, "test")
+
+
+def test_another_kind_of_store_is_refused(store):
+    with pytest.raises(DamagedError, match="holds 'test'"):
+        open_store(store.path, "other")
+
+
+def test_a_missing_array_is_named(store):
+    (store.path / "a.npy").unlink()
+    with pytest.raises(DamagedError, match=r"a\.npy: missing"):
+        open_store(store.path, "test")
+
+
+def test_an_older_folder_is_replaced_as_a_whole(store):
+    write_store(store.path, "test", {"b": np.ones(3)}, {})
+    assert set(open_store(store.path, "test").arrays) == {"b"}
+    assert [path.name for path in store.path.parent.iterdir()] == ["s"]
+
+
+def test_a_failed_write_leaves_nothing(tmp_path):
+    with pytest.raises(ValueError, match="pickle"):
+        write_store(tmp_path / "s", "test", {"a": np.array([object()])}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_leftovers_of_one_name_only_are_removed(tmp_path):
+    for name in ("zinc", "zinc-n5"):
+        (tmp_path / f".unfinished~{name}~x").mkdir()
+    remove_leftovers(tmp_path / "zinc")
+    assert [path.name for path in tmp_path.iterdir()] == [".unfinished~zinc-n5~x"]
+
+
+def test_a_temporary_folder_disappears(tmp_path):
+    with temporary_folder(tmp_path / "s") as folder:
+        (folder / "x").write_text("x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_digest_sees_every_block(tmp_path, monkeypatch):
+    monkeypatch.setattr("eigenformer.data.store._BLOCK", 10)
+    file = tmp_path / "f"
+    seen = set()
+    for place in range(35):
+        data = bytearray(35)
+        data[place] = 1
+        file.write_bytes(data)
+        seen.add(file_digest(file))
+    assert len(seen) == 35
