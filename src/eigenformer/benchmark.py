@@ -6,6 +6,7 @@ compared are processor times: on a machine that others use too, wall clocks tell
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import json
 import math
@@ -249,11 +250,14 @@ class _Stack(nn.Module):
 def _peer(name: str, layers: int, parameters: int) -> nn.Module:
     if name == "gps":
         return _build_peer(name, 10, 64)
-    # The widest that has no more parameters than the Eigenformer.
-    widths = range(8, 512, 4)
-    sizes = {w: sum(p.numel() for p in _build_peer(name, layers, w).parameters()) for w in widths}
-    width = max((w for w in widths if sizes[w] <= parameters), default=8)
-    return _build_peer(name, layers, width)
+
+    # The widest that has no more parameters than the Eigenformer; they grow with the width.
+    def size(width: int) -> int:
+        return sum(p.numel() for p in _build_peer(name, layers, width).parameters())
+
+    with torch.device("meta"):
+        width = bisect.bisect(range(1, 1024), parameters, key=size)
+    return _build_peer(name, layers, max(width, 1))
 
 
 def _build_peer(name: str, layers: int, width: int) -> nn.Module:

@@ -182,7 +182,8 @@ class Eigenformer(nn.Module):
         scale = None if scaler is None else scaler.scale(graphs.graphs.degrees)
         if attention is None:
             modules = (m for m in self.modules() if isinstance(m, SpectrumAwareAttention))
-            graphs.tabulate([(m.phi1, m.phi2) for m in modules])
+            with torch.autocast(x.device.type, enabled=False):  # as the attention itself
+                graphs.tabulate([(m.phi1, m.phi2) for m in modules])
         for layer in self.layers:
             x = layer(x, graphs, edge_attr, no_edge, scale, attention is not None, edge_kind)
             if attention is not None:

@@ -281,12 +281,12 @@ def _lowest_of_sparse(edge_index: Tensor, num_nodes: int, k: int) -> Spectrum | 
     if count >= k:
         return _tidy(torch.zeros(count, dtype=torch.float64), torch.from_numpy(null), k)
 
-    shift = 1e-3
+    shift = 1e-6
     try:
-        vectors = _sweep(lambda x: 2 * x - laplacian @ x, lambda m: 2 - m, null, k, restarts=200)
+        vectors = _sweep(lambda x: 2 * x - laplacian @ x, lambda m: 2 - m, null, k, restarts=80)
         if vectors is None:
             solve = spla.splu(laplacian + shift * sp.eye_array(num_nodes, format="csc")).solve
-            vectors = _sweep(solve, lambda m: 1 / m - shift, null, k, restarts=1000)
+            vectors = _sweep(solve, lambda m: 1 / m - shift, null, k, restarts=400)
     except (RuntimeError, MemoryError, _LargeSpaceError):
         return None
     if vectors is None:

@@ -45,6 +45,15 @@ def test_the_second_time_does_nothing(tmp_path, recorder):
     assert recorder.said == recorder.notices == []
 
 
+def test_a_finished_cache_may_be_read_only(tmp_path, monkeypatch):
+    small(tmp_path)
+    monkeypatch.setattr(module, "locked", lambda *_: pytest.fail("locked to read"))
+    monkeypatch.setattr(
+        "eigenformer.data.spectra.FileLock", lambda _: pytest.fail("locked to read")
+    )
+    small(tmp_path)
+
+
 def test_every_choice_has_its_own_archive(tmp_path):
     paths = {
         small(tmp_path, with_spectra=False, **options).archive.path.name
@@ -187,7 +196,7 @@ def test_two_processes_at_once(tmp_path):
 @pytest.mark.parametrize("moment", [".unfinished~*", "spectra/*.partial/journal.jsonl"])
 def test_a_killed_process_leaves_nothing_that_is_believed(tmp_path, moment):
     """SIGKILL while the archive is written, and while spectra are computed."""
-    size = "2000"
+    size = "1300"  # two chunks of spectra
     process = start(tmp_path, "--size", size, "--workers", "1")
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:

@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 
 from eigenformer.data import DataError, GraphArchive, spectra_of
 from eigenformer.data import spectra as module
+from eigenformer.data.spectrum_writer import npy_header
 from eigenformer.spectrum import laplacian_spectrum
 from tests.data.samples import random_archive
 
@@ -246,7 +247,7 @@ def test_threads_of_the_caller_are_left_as_they_were(saved):
 
 @pytest.mark.parametrize("length", [0, 1, 10**13])
 def test_the_header_is_numpys_own(length, tmp_path):
-    header = module._header(length)
+    header = npy_header(length)
     assert len(header) == 128
     with (tmp_path / "x.npy").open("wb+") as stream:
         stream.write(header)

@@ -6,10 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eigenformer.data.archive import Field, GraphArchive, Task
+    from eigenformer.data.archive import GraphArchive
     from eigenformer.data.batching import GraphDataset, GraphLoader, PairBatchSampler
     from eigenformer.data.benchmarks import BENCHMARKS, Benchmark
     from eigenformer.data.errors import DataError
+    from eigenformer.data.fields import Field, Task
     from eigenformer.data.molecules import featurizer
     from eigenformer.data.own import OwnData, read_own
     from eigenformer.data.preparation import Prepared, prepare, prepare_own
@@ -21,7 +22,7 @@ _HOMES = {
     "BENCHMARKS": "benchmarks",
     "Benchmark": "benchmarks",
     "DataError": "errors",
-    "Field": "archive",
+    "Field": "fields",
     "GraphArchive": "archive",
     "GraphDataset": "batching",
     "GraphLoader": "batching",
@@ -30,7 +31,7 @@ _HOMES = {
     "Prepared": "preparation",
     "Spectra": "spectra",
     "Statistics": "statistics",
-    "Task": "archive",
+    "Task": "fields",
     "featurizer": "molecules",
     "prepare": "preparation",
     "prepare_own": "preparation",

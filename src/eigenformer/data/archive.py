@@ -4,61 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eigenformer.data.errors import DataError
+from eigenformer.data.fields import NO_SPLIT, SPLITS, Field, Level, Task, number_splits, packed_rows
 from eigenformer.data.packing import narrow, pack_text, unpack_text
 from eigenformer.data.statistics import Statistics, statistics
-from eigenformer.data.store import Store, open_store, read_manifest, write_store
+from eigenformer.data.store import Store, open_store, write_store
 from eigenformer.nearest import unknown
 
 if TYPE_CHECKING:
     import networkx as nx
     from torch_geometric.data import Data, Dataset
 
-Level = Literal["node", "edge", "graph"]
-TaskKind = Literal["regression", "binary", "multiclass", "multilabel", "none"]
-
-SPLITS = ("train", "val", "test")
-NO_SPLIT = 255
 _KIND = "graphs"
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is to be predicted: for each ``level``, a ``kind`` of target, and their names.
-
-    Args:
-        level: Whether a graph or each of its nodes has a target.
-        kind: ``regression``, ``binary``, ``multiclass``, ``multilabel``, or ``none``.
-        num_outputs: Numbers a model predicts per graph or node: targets, or classes.
-        names: The targets' names, or the classes'.
-    """
-
-    level: Literal["graph", "node"] = "graph"
-    kind: TaskKind = "none"
-    num_outputs: int = 0
-    names: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Field:
-    """One attribute of all graphs, packed graph after graph.
-
-    Args:
-        level: What has a row each: a node, an edge, or a graph.
-        values: The rows; integers may be stored in fewer bits than ``dtype`` has.
-        dtype: The type in which a graph carries it.
-    """
-
-    level: Level
-    values: np.ndarray
-    dtype: np.dtype
 
 
 class GraphArchive:
@@ -339,29 +303,6 @@ class GraphArchive:
             raise DataError(f"split: {len(self.split)} entries for {len(self)} graphs")
         if self.names is not None and len(self.names) != len(self):
             raise DataError(f"names: {len(self.names)} for {len(self)} graphs")
-
-
-def read_summary(path: Path) -> dict[str, Any]:
-    """An archive's metadata (task, statistics, fields) without opening its arrays."""
-    return read_manifest(path, _KIND)["meta"]
-
-
-def number_splits(split: Sequence[str | None]) -> np.ndarray:
-    """Turns split names into places in ``SPLITS``; None is no split."""
-    for name in split:
-        if name is not None and name not in SPLITS:
-            raise DataError(unknown(f"split '{name}'", name, SPLITS))
-    places = [NO_SPLIT if name is None else SPLITS.index(name) for name in split]
-    return np.array(places, dtype=np.uint8)
-
-
-def packed_rows(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of the chosen graphs one after the other, and the offsets they then have."""
-    counts = offsets[chosen + 1] - offsets[chosen]
-    ends = np.cumsum(counts)
-    new = np.concatenate([np.zeros(1, np.int64), ends])
-    rows = np.repeat(offsets[chosen] - new[:-1], counts) + np.arange(new[-1])
-    return rows, new
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:

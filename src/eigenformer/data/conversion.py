@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from eigenformer.data.archive import Field, Level
 from eigenformer.data.errors import DataError
+from eigenformer.data.fields import Field, Level
 from eigenformer.nearest import unknown
 
 _KNOWN: dict[str, Level] = {"x": "node", "pos": "node", "edge_attr": "edge", "edge_weight": "edge"}

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from eigenformer.data.archive import Field, GraphArchive, Task, number_splits
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.fields import Field, Task, number_splits
 from eigenformer.data.own import OwnData, target_field
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import SUFFIXES, Table, is_missing, read_table

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from eigenformer.data.archive import GraphArchive, Task
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DamagedError, DataError
+from eigenformer.data.fields import Task
 from eigenformer.data.sources import Sources
 from eigenformer.data.spectra import cache_folder
 from eigenformer.data.statistics import Statistics

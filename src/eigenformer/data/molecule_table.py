@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenformer.data.archive import GraphArchive, number_splits
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.fields import number_splits
 from eigenformer.data.molecules import Featurizer, MoleculeGraph, featurizer, molecule_fields
 from eigenformer.data.own import Import, OwnData, Rejected, split_archive, target_field
 from eigenformer.data.progress import Reporter

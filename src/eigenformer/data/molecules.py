@@ -20,7 +20,7 @@ from eigenformer.nearest import unknown
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
-    from eigenformer.data.archive import Field
+    from eigenformer.data.fields import Field
 
 _CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER")
 _HYBRIDIZATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
@@ -178,7 +178,7 @@ def zinc_words(molecule: Mol) -> list[str]:
 
 def molecule_fields(graphs: Sequence[MoleculeGraph]) -> dict[str, Any]:
     """The offsets, edges and features of an archive of these molecules."""
-    from eigenformer.data.archive import Field
+    from eigenformer.data.fields import Field
 
     long = np.dtype(np.int64)
     fields: dict[str, Field] = {

@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 
 from eigenformer.config import ConfigError, Settings
-from eigenformer.data.archive import Field, GraphArchive, Task, TaskKind
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.fields import Field, Task, TaskKind
 from eigenformer.data.progress import Reporter
 from eigenformer.data.splits import FRACTIONS, check_fractions
 

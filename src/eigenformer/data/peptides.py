@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenformer.data.archive import SPLITS, Field, GraphArchive, Task, number_splits
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.fields import SPLITS, Field, Task, number_splits
 from eigenformer.data.molecules import MoleculeError, featurizer, molecule_fields
 from eigenformer.data.official import packed_structure
 from eigenformer.data.progress import Reporter

@@ -173,12 +173,16 @@ def _build(
     fetch: Callable[[], list[Path]] | None = None,
 ) -> GraphArchive:
     """The archive at ``path``: the one that is there, if it is what would be made, or made anew."""
+    files = locate()
+    inputs = None if files is None else _inputs(files)
+    archive = _current(path, origin, inputs)
+    if archive is not None:  # nothing to write, so nothing to lock: the cache may be read-only
+        return archive
     lock = locked(path, report)
     try:
         remove_leftovers(path)
-        files = locate()
-        archive = _current(path, origin, None if files is None else _inputs(files), report)
-        if archive is not None:
+        archive = _current(path, origin, inputs, report)
+        if archive is not None:  # another process was quicker
             return archive
         if files is None:
             files = fetch() if fetch is not None else []
@@ -191,24 +195,28 @@ def _build(
 
 
 def _current(
-    path: Path, origin: dict[str, Any], inputs: dict[str, str] | None, report: Reporter
+    path: Path,
+    origin: dict[str, Any],
+    inputs: dict[str, str] | None,
+    report: Reporter | None = None,
 ) -> GraphArchive | None:
     """The archive that is there, if it is whole and made of the same things in the same way."""
     if not path.exists():
         return None
+    notice = report.notice if report is not None else lambda message: None
     try:
         archive = GraphArchive.open(path)
     except DamagedError as error:
-        report.notice(f"{error}; the archive is built anew")
+        notice(f"{error}; the archive is built anew")
         return None
     there = dict(archive.meta.get("origin", {}))
     used = there.pop("inputs", None)
     if there != origin:
-        report.notice(f"{path}: made by another version or in another way; built anew")
+        notice(f"{path}: made by another version or in another way; built anew")
         return None
     # Where the raw files are not at hand, there is nothing it could have become stale against.
     if inputs is not None and inputs != used:
-        report.notice(f"{path}: the raw files have changed; built anew")
+        notice(f"{path}: the raw files have changed; built anew")
         return None
     return archive
 

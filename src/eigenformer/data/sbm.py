@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenformer.data.archive import SPLITS, Field, GraphArchive, Task
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
+from eigenformer.data.fields import SPLITS, Field, Task
 from eigenformer.data.official import packed_structure, read_benchmark
 from eigenformer.data.progress import Reporter
 

@@ -13,11 +13,10 @@ name when the last chunk is in.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from filelock import FileLock
@@ -26,7 +25,8 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DamagedError, DataError, Problem
 from eigenformer.data.packing import narrow
 from eigenformer.data.progress import Reporter
-from eigenformer.data.store import open_store, replace_folder, seal
+from eigenformer.data.spectrum_writer import KIND, SpectrumWriter
+from eigenformer.data.store import open_store
 
 if TYPE_CHECKING:
     from eigenformer.spectrum import Spectrum
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 ALGORITHM = 1
 """Raised whenever spectra come out differently: older caches are then left alone."""
 
-_KIND = "spectrum"
-_JOURNAL = "journal.jsonl"
-_HEADER = 128
 # Entries of a chunk's eigenvectors: some seconds of work, 64 MB.
 _CHUNK_ENTRIES = 1 << 24
 _CHUNK_GRAPHS = 4096
@@ -152,7 +149,7 @@ def _check_sizes(archive: GraphArchive, k: int | None) -> None:
 
 
 def _open(path: Path, archive: GraphArchive, k: int | None, verify: bool) -> Spectra:
-    store = open_store(path, _KIND, verify)
+    store = open_store(path, KIND, verify)
     if store.meta["key"] != path.name:
         reason = "belongs to other graphs or settings"
         raise DamagedError(Problem(str(path / "manifest.json"), reason))
@@ -164,7 +161,7 @@ def _compute(
 ) -> None:
     order = np.argsort(archive.num_nodes, kind="stable")
     chunks = _chunks(archive.num_nodes[order], k)
-    part = _Partial(final.with_name(f"{final.name}.partial"))
+    part = SpectrumWriter(final.with_name(f"{final.name}.partial"))
     done = part.resume()
     finished = int(sum(end - start for start, end in chunks[:done]))
     if finished:
@@ -220,96 +217,3 @@ def _solve(
         return laplacian_spectra(structures, k, workers)
     finally:
         torch.set_num_threads(threads)
-
-
-class _Partial:
-    """The unfinished cache: two growing arrays and the journal of what is in them."""
-
-    _FILES = ("eigenvalues", "eigenvectors")
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.counts: list[int] = []
-        self._streams: dict[str, io.BufferedRandom] = {}
-
-    def resume(self) -> int:
-        """Keeps the chunks that are whole, drops what follows, and returns their number."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        kept, lengths = [], dict.fromkeys(self._FILES, _HEADER)
-        for record in self._journal():
-            if not all(self._is_whole(name, lengths[name], record[name]) for name in self._FILES):
-                break
-            kept.append(record)
-            for name in self._FILES:
-                lengths[name] += record[name]["bytes"]
-        self.counts = [count for record in kept for count in record["counts"]]
-        text = "".join(json.dumps(record) + "\n" for record in kept)
-        (self.folder / _JOURNAL).write_text(text, "utf-8")
-        for name in self._FILES:
-            file = self._file(name)
-            if not file.exists() or not kept:
-                file.write_bytes(_header(0))
-            with file.open("r+b") as stream:
-                stream.truncate(lengths[name])
-        return len(kept)
-
-    def append(self, spectra: list[Spectrum]) -> None:
-        """Adds one chunk, then enters it into the journal."""
-        values = np.concatenate([s.eigenvalues.numpy() for s in spectra])
-        vectors = np.concatenate([s.eigenvectors.numpy().reshape(-1) for s in spectra])
-        record: dict[str, Any] = {"counts": [len(s.eigenvalues) for s in spectra]}
-        for name, array in zip(self._FILES, (values, vectors), strict=True):
-            data = array.astype("<f4").tobytes()
-            self._streams[name].write(data)
-            self._streams[name].flush()
-            record[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        with (self.folder / _JOURNAL).open("a", encoding="utf-8") as journal:
-            journal.write(json.dumps(record) + "\n")
-        self.counts += record["counts"]
-
-    def finish(self, values: int, vectors: int, meta: dict[str, Any], final: Path) -> None:
-        """Completes the arrays' headers and gives the folder its final name."""
-        for name, length in zip(self._FILES, (values, vectors), strict=True):
-            with self._file(name).open("r+b") as stream:
-                stream.write(_header(length))
-        (self.folder / _JOURNAL).unlink()
-        seal(self.folder, _KIND, meta)
-        replace_folder(self.folder, final)
-
-    def __enter__(self) -> _Partial:
-        self._streams = {name: self._file(name).open("r+b") for name in self._FILES}
-        for stream in self._streams.values():
-            stream.seek(0, io.SEEK_END)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for stream in self._streams.values():
-            stream.close()
-
-    def _file(self, name: str) -> Path:
-        return self.folder / f"{name}.npy"
-
-    def _journal(self) -> list[dict[str, Any]]:
-        records = []
-        try:
-            for line in (self.folder / _JOURNAL).read_text("utf-8").splitlines():
-                records.append(json.loads(line))
-        except (OSError, ValueError):  # no journal, or its last line is half a line
-            pass
-        return records
-
-    def _is_whole(self, name: str, start: int, record: dict[str, Any]) -> bool:
-        try:
-            with self._file(name).open("rb") as stream:
-                stream.seek(start)
-                data = stream.read(record["bytes"])
-        except OSError:
-            return False
-        return hashlib.sha256(data).hexdigest() == record["sha256"]
-
-
-def _header(length: int) -> bytes:
-    """The header of a float32 ``.npy`` file, always of the same size, so that it can grow."""
-    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({length},), }}"
-    body = text.encode("latin1").ljust(_HEADER - 11) + b"\n"
-    return b"\x93NUMPY\x01\x00" + len(body).to_bytes(2, "little") + body

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eigenformer.data.archive import SPLITS
 from eigenformer.data.errors import DataError
+from eigenformer.data.fields import SPLITS
 from eigenformer.nearest import unknown
 
 FRACTIONS = (0.8, 0.1, 0.1)

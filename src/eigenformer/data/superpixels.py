@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenformer.data.archive import SPLITS, Field, GraphArchive, Task
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.fields import SPLITS, Field, Task
 from eigenformer.data.official import benchmark_file, packed_structure, read_benchmark
 from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import RawFile

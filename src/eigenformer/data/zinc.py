@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from eigenformer.data.archive import Field, GraphArchive, Task
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.fields import Field, Task
 from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import RawFile
 

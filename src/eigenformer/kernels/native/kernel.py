@@ -44,7 +44,8 @@ class NativeAttention(AttentionKernel):
         self.first_edge = _first(target.bincount(minlength=graphs.num_nodes))
         self.eigenvectors = graphs.eigenvectors.contiguous()
         self.longest = native.longest_row(self.first_node, self.first_frequency, self.eigenvectors)
-        self._tables: dict[ScalarFunction, tuple[Tensor, LinearPieces]] = {}
+        # What `tabulate` found, until the layer comes that it is for.
+        self._tables: dict[tuple[ScalarFunction, ...], tuple[Tensor, LinearPieces]] = {}
 
     @cached_property
     def grouped(self) -> GroupedAttention:
@@ -70,9 +71,10 @@ class NativeAttention(AttentionKernel):
 
     def inputs(self, terms: AttentionTerms, dropout: float, seed: Tensor) -> ops.Inputs:
         """What the operator takes."""
-        if terms.phi1 not in self._tables:
-            self._tabulate([(terms.phi1, terms.phi2)])
-        importance, phi1 = self._tables.pop(terms.phi1)
+        phis = terms.phi1, terms.phi2
+        if phis not in self._tables:
+            self._tabulate([phis])
+        importance, phi1 = self._tables.pop(phis)
         shared = terms.edge_kind is not None and self._few_kinds(terms)
         terms = terms if shared else terms.by_edge()
         kind = self.edge_order if terms.edge_kind is None else terms.edge_kind[self.edge_order]
@@ -119,9 +121,9 @@ class NativeAttention(AttentionKernel):
         # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
         bound = importance.detach().abs().amax(1).flatten() * (self.longest * _ROUNDING_MARGIN)
         pieces = _pieces(phi1, -bound, bound)
-        for layer, function in enumerate(phi1):
+        for layer, pair in enumerate(phis):
             own = slice(layer * heads, (layer + 1) * heads)
-            self._tables[function] = (
+            self._tables[pair] = (
                 importance[layer],
                 LinearPieces(*(part[own] for part in pieces)),
             )

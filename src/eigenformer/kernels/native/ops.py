@@ -77,7 +77,7 @@ def attention_backward(*arguments: Any) -> tuple[Tensor, ...]:
         problem,
         Gradients(
             _address(d_out, "d_out", torch.float32, inputs.values.shape),
-            *(d.data_ptr() or None for d in gradients),
+            *(d.data_ptr() or _NOTHING.data_ptr() for d in gradients),
         ),
     )
     return gradients

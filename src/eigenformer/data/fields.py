@@ -1,0 +1,68 @@
+"""The parts an archive is made of: attributes, splits, and what is to be predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from eigenformer.data.errors import DataError
+from eigenformer.nearest import unknown
+
+Level = Literal["node", "edge", "graph"]
+TaskKind = Literal["regression", "binary", "multiclass", "multilabel", "none"]
+
+SPLITS = ("train", "val", "test")
+NO_SPLIT = 255
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be predicted: for each ``level``, a ``kind`` of target, and their names.
+
+    Args:
+        level: Whether a graph or each of its nodes has a target.
+        kind: ``regression``, ``binary``, ``multiclass``, ``multilabel``, or ``none``.
+        num_outputs: Numbers a model predicts per graph or node: targets, or classes.
+        names: The targets' names, or the classes'.
+    """
+
+    level: Literal["graph", "node"] = "graph"
+    kind: TaskKind = "none"
+    num_outputs: int = 0
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Field:
+    """One attribute of all graphs, packed graph after graph.
+
+    Args:
+        level: What has a row each: a node, an edge, or a graph.
+        values: The rows; integers may be stored in fewer bits than ``dtype`` has.
+        dtype: The type in which a graph carries it.
+    """
+
+    level: Level
+    values: np.ndarray
+    dtype: np.dtype
+
+
+def number_splits(split: Sequence[str | None]) -> np.ndarray:
+    """Turns split names into places in ``SPLITS``; None is no split."""
+    for name in split:
+        if name is not None and name not in SPLITS:
+            raise DataError(unknown(f"split '{name}'", name, SPLITS))
+    places = [NO_SPLIT if name is None else SPLITS.index(name) for name in split]
+    return np.array(places, dtype=np.uint8)
+
+
+def packed_rows(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of the chosen graphs one after the other, and the offsets they then have."""
+    counts = offsets[chosen + 1] - offsets[chosen]
+    ends = np.cumsum(counts)
+    new = np.concatenate([np.zeros(1, np.int64), ends])
+    rows = np.repeat(offsets[chosen] - new[:-1], counts) + np.arange(new[-1])
+    return rows, new
