@@ -10,6 +10,7 @@ import time
 import pytest
 
 from eigenformer.cli import main
+from eigenformer.data.archive import GraphArchive
 from eigenformer.training.run_folder import RunFolder
 from eigenformer.training.tables import paper_table
 from tests.training.samples import SMALL, read_rows
@@ -144,13 +145,19 @@ def test_the_papers_tables_are_complete():
     assert second["rows"]["GPS"]["peptides-struct"] == [0.25, 0.0012]
 
 
-def test_demo(tmp_path, capsys):
+def test_demo(tmp_path, capsys, cache_dir):
     out = tmp_path / "demo"
     arguments = [*_TINY[2:], "--epochs", "1"]
     assert main(["demo", "--out", str(out), *arguments]) == 0
     assert "weighted_accuracy" in capsys.readouterr().out
     assert main(["predict", str(out), str(out), "--out", str(tmp_path / "p.csv")]) == 2
     assert main(["demo", "--out", str(out)]) == 2
+    # An archive of graphs: one row per node.
+    graphs = cache_dir / "pattern-n30"
+    assert main(["predict", str(out), str(graphs), "--out", str(tmp_path / "p.csv")]) == 0
+    rows = read_rows(tmp_path / "p.csv")
+    assert list(rows[0]) == ["graph", "node", "probability_in the pattern", "reason"]
+    assert len(rows) == GraphArchive.open(graphs).num_nodes.sum()
 
 
 def test_help_is_quick_and_loads_no_pytorch():
