@@ -18,7 +18,7 @@ def test_pattern_from_its_own_generator_is_learnt(tmp_path):
 
 
 def test_zinc_is_learnt(tmp_path, raw_dir):
-    """Three epochs of a small model beat the median of the targets by far."""
+    """Four epochs on 3,000 molecules beat saying the median, which has an MAE of 1.55."""
     out = tmp_path / "run"
     arguments = ["--epochs", "4", "--model.layers", "4", "--threads", "1", "--limit", "3000"]
     assert main(["train", "zinc", "--out", str(out), *arguments]) == 0
