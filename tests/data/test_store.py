@@ -7,6 +7,7 @@ import pytest
 
 from eigenformer.data.errors import DamagedError
 from eigenformer.data.store import (
+    _digest,
     file_digest,
     open_store,
     remove_leftovers,
@@ -43,6 +44,16 @@ def test_a_truncated_file_is_named(store):
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(DamagedError, match=r"a\.npy: missing or truncated"):
         open_store(store.path, "test", verify=False)
+
+
+def test_a_manifest_that_says_too_little_is_damaged(store):
+    # as an older version might have written it, with a checksum that fits
+    file = store.path / "manifest.json"
+    content = json.loads(file.read_text("utf-8"))
+    del content["sha256"], content["arrays"]["a"]["bytes"]
+    file.write_text(json.dumps({**content, "sha256": _digest(content)}), "utf-8")
+    with pytest.raises(DamagedError, match="says too little about 'a'"):
+        open_store(store.path, "test")
 
 
 @pytest.mark.parametrize("name", ["a.npy", "empty.npy"])

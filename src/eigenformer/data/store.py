@@ -108,6 +108,8 @@ def open_store(path: Path, kind: str, verify: bool = True) -> Store:
     arrays = {}
     for name, record in manifest["arrays"].items():
         file = path / f"{name}.npy"
+        if not {"dtype", "shape", "bytes", "sha256"} <= set(record):
+            raise DamagedError(Problem(str(path / MANIFEST), f"says too little about '{name}'"))
         if not file.is_file() or file.stat().st_size != record["bytes"]:
             raise DamagedError(Problem(str(file), "missing or truncated"))
         if verify and file_digest(file) != record["sha256"]:
