@@ -12,6 +12,7 @@ from torch_geometric.data import Batch
 from eigenformer import LaplacianSpectrum, SpectrumAwareAttention
 from eigenformer.kernels import AttentionKernel, prepare
 from eigenformer.kernels.grouped import _similar_sizes
+from eigenformer.kernels.native import load
 from eigenformer.ragged import RaggedGraphs
 from tests.graphs import named_graphs, random_batch, random_graph
 
@@ -35,7 +36,9 @@ def run(layer, graphs: AttentionKernel, inputs, weight, keep=None):
     return out.detach(), gradients
 
 
-def compare(batch, dtype, feature_attention, edges, psi="signed_sqrt", keep=None, **options):
+def compare(
+    batch, dtype, feature_attention, edges, psi="signed_sqrt", keep=None, backend="torch", **options
+):
     graphs = RaggedGraphs.from_data(batch, dtype)
     layer = SpectrumAwareAttention(
         16, 4, feature_attention=feature_attention, edge_features=edges, psi=psi, **options
@@ -49,7 +52,7 @@ def compare(batch, dtype, feature_attention, edges, psi="signed_sqrt", keep=None
     if keep is not None:
         pairs = sum(n * n for n in graphs.sizes)
         keep = (torch.rand(4, pairs) < keep).to(dtype) / keep
-    out, grads = run(layer, prepare(graphs, "torch"), inputs, weight, keep)
+    out, grads = run(layer, prepare(graphs, backend), inputs, weight, keep)
     expected, expected_grads = run(layer, prepare(graphs, "literal"), inputs, weight, keep)
     assert (out - expected).abs().max() / expected.abs().max() < TOLERANCE[dtype]
     largest = max(g.abs().max() for g in expected_grads.values())
@@ -64,6 +67,15 @@ OPTIONS = list(itertools.product([False, True], [False, True], ["signed_sqrt", "
 def test_equals_the_literal_kernel(feature_attention, edges, psi, dtype):
     batch = random_batch(SIZES, dtype)
     compare(batch, dtype, feature_attention, edges, psi)
+
+
+@pytest.mark.skipif(load()[0] is None, reason=load()[1])
+@pytest.mark.parametrize(("feature_attention", "edges", "psi"), OPTIONS)
+def test_the_native_kernel_equals_it_too(feature_attention, edges, psi):
+    for seed in range(4):
+        torch.manual_seed(seed)
+        batch = random_batch(SIZES * 2)
+        compare(batch, torch.float32, feature_attention, edges, psi, backend="native")
 
 
 @pytest.mark.parametrize(("feature_attention", "edges", "psi"), OPTIONS[:4])
