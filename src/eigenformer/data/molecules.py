@@ -160,7 +160,8 @@ def zinc_words(molecule: Mol) -> list[str]:
     chem = _chem()
     kekule = _kekulized(molecule)
     for atom in kekule.GetAtoms():
-        atom.SetIsotope(0)  # a label, which would put any atom into brackets
+        atom.SetIsotope(0)  # labels, which would put any atom into brackets
+        atom.SetAtomMapNum(0)
     # What is written, without any interpretation; the order of writing leads back to the atoms.
     written = chem.MolFromSmiles(chem.MolToSmiles(kekule, kekuleSmiles=True), sanitize=False)
     order = kekule.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]
@@ -219,7 +220,10 @@ def _objection(smiles: str) -> str:
         molecule = _chem().MolFromSmiles(smiles, sanitize=False)
         if molecule is None:
             return "not a SMILES"
-        problems = _chem().DetectChemistryProblems(molecule)
+        try:
+            problems = _chem().DetectChemistryProblems(molecule)
+        except RuntimeError:  # an element that is none, for one
+            return "RDKit rejects it"
     return problems[0].Message() if problems else "RDKit rejects it"
 
 

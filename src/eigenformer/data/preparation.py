@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +21,7 @@ from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import Sources
 from eigenformer.data.spectra import Spectra, spectra_of
 from eigenformer.data.store import MANIFEST, file_digest, remove_leftovers
+from eigenformer.data.tables import SUFFIXES
 
 if TYPE_CHECKING:
     from eigenformer.data.batching import GraphDataset
@@ -142,12 +146,14 @@ def prepare_own(
         archive = GraphArchive.open(path)
         name = path.name
     else:
-        name = name or path.name.split(".")[0]
-        if name in BENCHMARKS:
-            raise DataError(f"name: '{name}' is a benchmark; choose another")
-        folder = sources.cache_dir / "spectra"
-        origin = {"own": name, "version": BUILD_VERSION, "settings": options.to_dict()}
         files = own_files(path)
+        name = _own_name(path) if name is None else name
+        _check_name(name)
+        whole = path.resolve()
+        _check_free(sources.cache_dir / name, name, whole)
+        folder = sources.cache_dir / "spectra"
+        settings = options.to_dict()
+        origin = {"own": str(whole), "version": BUILD_VERSION, "settings": settings}
         make = partial(_import, path, options, report)
         archive = _build(sources.cache_dir / name, origin, lambda: files, make, report)
     rejected = archive.meta.get("rejected", [])
@@ -158,6 +164,36 @@ def prepare_own(
         report.notice(f"{path}: {len(rejected)} rows gave no graph; {kept}")
     spectra = spectra_of(archive, k, folder, workers, report) if with_spectra else None
     return Prepared(name, archive, spectra)
+
+
+def _own_name(path: Path) -> str:
+    """What a file or folder is called in the cache: its name, without a table's suffix."""
+    name = path.resolve().name
+    lower = name.lower().removesuffix(".gz")
+    suffix = next((s for s in SUFFIXES if lower.endswith(s)), "")
+    return name[: len(lower) - len(suffix)] if suffix and path.is_file() else name
+
+
+def _check_name(name: str) -> None:
+    """Refuses what would be another folder of the cache, or lie outside it."""
+    benchmark_folder = rf"({'|'.join(BENCHMARKS)})(-n\d+)?(-seed\d+)?(-official)?"
+    if re.fullmatch(benchmark_folder, name):
+        raise DataError(f"name: '{name}' is a benchmark's; choose another (--name)")
+    if name in ("raw", "spectra") or not re.fullmatch(r"[^./\\][^/\\]*", name):
+        raise DataError(
+            f"name: '{name}' cannot be a name in the cache: neither empty, 'raw' nor 'spectra', "
+            f"without '/', and not starting with a dot; choose another (--name)"
+        )
+
+
+def _check_free(folder: Path, name: str, path: Path) -> None:
+    """Refuses a name under which other data of the user's are kept, if those are still there."""
+    try:
+        owner = Path(GraphArchive.open(folder, verify=False).meta["origin"]["own"])
+    except (DamagedError, KeyError, TypeError):
+        return
+    if owner != path and owner.exists():
+        raise DataError(f"name: '{name}' is taken by {owner}; choose another (--name)")
 
 
 def _import(path: Path, options: OwnData, report: Reporter, files: list[Path]) -> GraphArchive:
@@ -187,7 +223,17 @@ def _build(
         if files is None:
             files = fetch() if fetch is not None else []
         report.say(f"building the archive in {path}")
-        built = make(files)
+        try:
+            built = make(files)
+        except DataError:
+            raise
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+            names = ", ".join(map(str, files))
+            # NumPy's advice for what is no array is to unpickle it: never.
+            reason = "no file of arrays" if "pickle" in str(error) else error
+            raise DataError(
+                f"{names}: damaged ({reason}); delete it, or put a whole file there"
+            ) from None
         built.meta["origin"] = {**origin, "inputs": _inputs(files)}
         return built.save(path)
     finally:

@@ -150,7 +150,7 @@ def _check_sizes(archive: GraphArchive, k: int | None) -> None:
 
 def _open(path: Path, archive: GraphArchive, k: int | None, verify: bool) -> Spectra:
     store = open_store(path, KIND, verify)
-    if store.meta["key"] != path.name:
+    if store.meta.get("key") != path.name:
         reason = "belongs to other graphs or settings"
         raise DamagedError(Problem(str(path / "manifest.json"), reason))
     return Spectra(**store.arrays, k=k, path=path)

@@ -45,7 +45,7 @@ class SpectrumWriter:
             for name in self._FILES:
                 lengths[name] += record[name]["bytes"]
         self.counts = [count for record in kept for count in record["counts"]]
-        text = "".join(json.dumps(record) + "\n" for record in kept)
+        text = "".join(_sealed(record) + "\n" for record in kept)
         (self.folder / _JOURNAL).write_text(text, "utf-8")
         for name in self._FILES:
             file = self._file(name)
@@ -66,7 +66,7 @@ class SpectrumWriter:
             self._streams[name].flush()
             record[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         with (self.folder / _JOURNAL).open("a", encoding="utf-8") as journal:
-            journal.write(json.dumps(record) + "\n")
+            journal.write(_sealed(record) + "\n")
         self.counts += record["counts"]
 
     def finish(self, values: int, vectors: int, meta: dict[str, Any], final: Path) -> None:
@@ -95,8 +95,11 @@ class SpectrumWriter:
         records = []
         try:
             for line in (self.folder / _JOURNAL).read_text("utf-8").splitlines():
-                records.append(json.loads(line))
-        except (OSError, ValueError):  # no journal, or its last line is half a line
+                record = json.loads(line)
+                if line != _sealed({k: v for k, v in record.items() if k != "line"}):
+                    break
+                records.append({k: v for k, v in record.items() if k != "line"})
+        except (OSError, ValueError, AttributeError):  # no journal, or half a line, or no line
             pass
         return records
 
@@ -108,6 +111,12 @@ class SpectrumWriter:
         except OSError:
             return False
         return hashlib.sha256(data).hexdigest() == record["sha256"]
+
+
+def _sealed(record: dict[str, Any]) -> str:
+    """A line of the journal, with a checksum of itself."""
+    text = json.dumps(record)
+    return json.dumps({**record, "line": hashlib.sha256(text.encode()).hexdigest()})
 
 
 def npy_header(length: int) -> bytes:

@@ -61,7 +61,9 @@ def scaffold_split(smiles: Sequence[str], fractions: Sequence[float] = FRACTIONS
     filled = [0, 0]
     for group in sorted(groups.values(), key=lambda group: (-len(group), group[0])):
         for part in (0, 1):
-            if filled[part] + len(group) <= sizes[part]:
+            # The most frequent scaffold is train's, even if it is more than train's share.
+            first = part == 0 and not filled[0] and sizes[0] > 0
+            if first or filled[part] + len(group) <= sizes[part]:
                 split[group] = part
                 filled[part] += len(group)
                 break

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from eigenformer.data.errors import DamagedError, Problem
+from eigenformer.data.errors import DamagedError, DataError, Problem
 
 MANIFEST = "manifest.json"
 _FORMAT = 1
@@ -88,7 +88,7 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
         raise DamagedError(
             Problem(str(file), "missing: the folder is not a finished one")
         ) from None
-    except (ValueError, KeyError, AttributeError, TypeError, UnicodeDecodeError):
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
         raise DamagedError(Problem(str(file), "not a manifest, or damaged")) from None
     if digest != _digest(content):
         raise DamagedError(Problem(str(file), "its checksum does not fit: it was altered"))
@@ -153,14 +153,26 @@ def temporary_folder(final: Path) -> Iterator[Path]:
 
 
 def replace_folder(folder: Path, final: Path) -> None:
-    """Renames ``folder`` to ``final``; an older ``final`` goes first."""
+    """Renames ``folder`` to ``final``; an older one of ours goes first, anything else stays."""
     if final.exists():
+        if not _is_ours(final, folder):
+            raise DataError(
+                Problem(str(final), "is there already and no archive: nothing is written over it")
+            )
         with temporary_folder(final) as trash:
             final.rename(trash / final.name)
             folder.rename(final)
     else:
         folder.rename(final)
     _sync(final.parent)
+
+
+def _is_ours(final: Path, new: Path) -> bool:
+    """Whether ``final`` may be replaced: a store, whole or damaged, or nothing at all."""
+    if not final.is_dir():
+        return False
+    there = {entry.name for entry in final.iterdir()}
+    return MANIFEST in there or there <= {entry.name for entry in new.iterdir()}
 
 
 def remove_leftovers(final: Path) -> None:

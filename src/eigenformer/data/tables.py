@@ -67,11 +67,12 @@ def read_table(path: str | Path) -> Table:
 
 
 def _suffix(path: Path) -> str:
+    path = Path(path.name.lower())
     return path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
 
 
 def _read_text(path: Path) -> Table:
-    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    data = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
     # Excel writes a byte-order mark, which is no part of the first column's name.
     text = data.decode("utf-8-sig")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_DELIMITERS[_suffix(path)])
