@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from eigenformer.lazy import lazy_names
 
 if TYPE_CHECKING:
     from eigenformer.attention import SpectrumAwareAttention
@@ -15,20 +16,6 @@ if TYPE_CHECKING:
     from eigenformer.spectrum import LaplacianSpectrum
 
 __version__ = "0.1.0"
-
-# Resolved when first used, so that importing the package does not load PyTorch.
-_HOMES = {
-    "Eigenformer": "eigenformer.model",
-    "EigenformerClassifier": "eigenformer.estimators",
-    "EigenformerConfig": "eigenformer.config",
-    "EigenformerLayer": "eigenformer.layer",
-    "EigenformerRegressor": "eigenformer.estimators",
-    "LaplacianSpectrum": "eigenformer.spectrum",
-    "ScalarMLP": "eigenformer.scalar_mlp",
-    "SpectrumAwareAttention": "eigenformer.attention",
-    "load_preset": "eigenformer.config",
-    "presets": "eigenformer.config",
-}
 
 __all__ = [
     "Eigenformer",
@@ -43,12 +30,19 @@ __all__ = [
     "presets",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'eigenformer' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+# Resolved when first used, so that importing the package does not load PyTorch.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Eigenformer": "eigenformer.model",
+        "EigenformerClassifier": "eigenformer.estimators",
+        "EigenformerConfig": "eigenformer.config",
+        "EigenformerLayer": "eigenformer.layer",
+        "EigenformerRegressor": "eigenformer.estimators",
+        "LaplacianSpectrum": "eigenformer.spectrum",
+        "ScalarMLP": "eigenformer.scalar_mlp",
+        "SpectrumAwareAttention": "eigenformer.attention",
+        "load_preset": "eigenformer.config",
+        "presets": "eigenformer.config",
+    },
+)

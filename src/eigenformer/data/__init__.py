@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from eigenformer.lazy import lazy_names
 
 if TYPE_CHECKING:
     from eigenformer.data.archive import GraphArchive
@@ -16,28 +17,6 @@ if TYPE_CHECKING:
     from eigenformer.data.preparation import Prepared, prepare, prepare_own
     from eigenformer.data.spectra import Spectra, spectra_of
     from eigenformer.data.statistics import Statistics
-
-# Resolved when first used, so that listing what is there does not load PyTorch.
-_HOMES = {
-    "BENCHMARKS": "benchmarks",
-    "Benchmark": "benchmarks",
-    "DataError": "errors",
-    "Field": "fields",
-    "GraphArchive": "archive",
-    "GraphDataset": "batching",
-    "GraphLoader": "batching",
-    "OwnData": "own",
-    "PairBatchSampler": "batching",
-    "Prepared": "preparation",
-    "Spectra": "spectra",
-    "Statistics": "statistics",
-    "Task": "fields",
-    "featurizer": "molecules",
-    "prepare": "preparation",
-    "prepare_own": "preparation",
-    "read_own": "own",
-    "spectra_of": "spectra",
-}
 
 __all__ = [
     "BENCHMARKS",
@@ -60,12 +39,27 @@ __all__ = [
     "spectra_of",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'eigenformer.data' has no attribute '{name}'")
-    return getattr(import_module(f"eigenformer.data.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+# Resolved when first used, so that listing what is there does not load PyTorch.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "BENCHMARKS": "eigenformer.data.benchmarks",
+        "Benchmark": "eigenformer.data.benchmarks",
+        "DataError": "eigenformer.data.errors",
+        "Field": "eigenformer.data.fields",
+        "GraphArchive": "eigenformer.data.archive",
+        "GraphDataset": "eigenformer.data.batching",
+        "GraphLoader": "eigenformer.data.batching",
+        "OwnData": "eigenformer.data.own",
+        "PairBatchSampler": "eigenformer.data.batching",
+        "Prepared": "eigenformer.data.preparation",
+        "Spectra": "eigenformer.data.spectra",
+        "Statistics": "eigenformer.data.statistics",
+        "Task": "eigenformer.data.fields",
+        "featurizer": "eigenformer.data.molecules",
+        "prepare": "eigenformer.data.preparation",
+        "prepare_own": "eigenformer.data.preparation",
+        "read_own": "eigenformer.data.own",
+        "spectra_of": "eigenformer.data.spectra",
+    },
+)

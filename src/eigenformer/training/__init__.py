@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from eigenformer.lazy import lazy_names
 
 if TYPE_CHECKING:
     from eigenformer.model_folder import ModelCard, Outputs
@@ -16,21 +17,6 @@ if TYPE_CHECKING:
     from eigenformer.training.run_folder import RunFolder
     from eigenformer.training.task import EigenformerTask
 
-# Resolved when first used, so that reading a run's summary does not load PyTorch.
-_HOMES = {
-    "EigenformerTask": "eigenformer.training.task",
-    "GraphDataModule": "eigenformer.training.data_module",
-    "ModelCard": "eigenformer.model_folder",
-    "Outputs": "eigenformer.model_folder",
-    "RunFolder": "eigenformer.training.run_folder",
-    "TrainingData": "eigenformer.training.inputs",
-    "evaluate": "eigenformer.training.evaluation",
-    "load_data": "eigenformer.training.inputs",
-    "plan": "eigenformer.training.planning",
-    "predict_graphs": "eigenformer.training.prediction",
-    "resume_run": "eigenformer.training.loop",
-    "start_run": "eigenformer.training.loop",
-}
 
 __all__ = [
     "EigenformerTask",
@@ -47,12 +33,21 @@ __all__ = [
     "start_run",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'eigenformer.training' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+# Resolved when first used, so that reading a run's summary does not load PyTorch.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "EigenformerTask": "eigenformer.training.task",
+        "GraphDataModule": "eigenformer.training.data_module",
+        "ModelCard": "eigenformer.model_folder",
+        "Outputs": "eigenformer.model_folder",
+        "RunFolder": "eigenformer.training.run_folder",
+        "TrainingData": "eigenformer.training.inputs",
+        "evaluate": "eigenformer.training.evaluation",
+        "load_data": "eigenformer.training.inputs",
+        "plan": "eigenformer.training.planning",
+        "predict_graphs": "eigenformer.training.prediction",
+        "resume_run": "eigenformer.training.loop",
+        "start_run": "eigenformer.training.loop",
+    },
+)

@@ -1,49 +1,15 @@
 from __future__ import annotations
 
-import subprocess
-import sys
+import copy
+import dataclasses
+import pickle
 
 import numpy as np
 import pytest
 
-from eigenformer import EigenformerConfig, load_preset, presets
-from eigenformer.config import (
-    CategoricalSpec,
-    ConfigError,
-    EmbeddingSpec,
-    LinearSpec,
-    OnesSpec,
-    Preset,
-)
+from eigenformer.config import CategoricalSpec, ConfigError, EigenformerConfig, OnesSpec
 
 SETTINGS = {"node_encoder": {"kind": "linear", "in_channels": 3}}
-
-
-def test_there_are_fourteen_presets():
-    assert len(presets()) == 14
-    for name in presets():
-        preset = load_preset(name)
-        assert preset.name == name
-        assert preset.dataset == name.removesuffix("-feat")
-        assert preset.model.feature_attention == name.endswith("-feat")
-        assert Preset.from_dict(preset.to_dict()) == preset
-
-
-def test_presets_hold_the_papers_tables():
-    zinc = load_preset("zinc-feat")
-    assert zinc.model.node_encoder == EmbeddingSpec(22)
-    assert zinc.model.edge_encoder == EmbeddingSpec(4, no_edge_type=0)
-    assert (zinc.model.psi, zinc.model.attention_dropout, zinc.model.pooling) == (
-        "signed_sqrt",
-        0.2,
-        "sum",
-    )
-    assert (zinc.training.batch_size, zinc.training.epochs) == (512, 2000)
-    assert zinc.training.betas == (0.9, 0.99)
-    assert load_preset("cifar10-feat").model.psi == "identity"
-    assert load_preset("cluster").model.edge_encoder == OnesSpec()
-    assert load_preset("cluster-feat").model.edge_encoder is None
-    assert load_preset("peptides-func").model.edge_encoder == LinearSpec(3, bias=False)
 
 
 def test_round_trip():
@@ -110,6 +76,14 @@ def test_errors_name_the_whole_path():
 def test_direct_construction_is_checked_too():
     with pytest.raises(ConfigError, match="pooling: 'max': unknown"):
         EigenformerConfig(node_encoder=OnesSpec(), pooling="max")
+    with pytest.raises(ConfigError, match="hiden_dim: unknown; the nearest is 'hidden_dim'"):
+        EigenformerConfig(node_encoder=OnesSpec(), hiden_dim=8)
+
+
+def test_settings_are_copied_and_pickled_as_any_dataclass():
+    config = EigenformerConfig(node_encoder=OnesSpec(), layers=2)
+    assert copy.deepcopy(config) == config == pickle.loads(pickle.dumps(config))
+    assert dataclasses.replace(config, layers=3).layers == 3
 
 
 def test_numbers_of_numpy_are_numbers():
@@ -117,48 +91,3 @@ def test_numbers_of_numpy_are_numbers():
         node_encoder=OnesSpec(), layers=np.int64(3), dropout=np.float64(0.1), norm_affine=np.True_
     )
     assert (config.layers, config.dropout, config.norm_affine) == (3, 0.1, True)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"betas": [0.9, 1.5]}, r"betas: takes two numbers in \[0, 1\)"),
-        ({"learning_rate": float("nan")}, "learning_rate: must be positive"),
-        ({"learning_rate": float("inf")}, "learning_rate: must be positive"),
-        ({"warmup_epochs": 3000}, "warmup_epochs: 3000 of 2000 epochs"),
-        ({"weight_decay": -1.0}, "weight_decay: must not be negative"),
-    ],
-)
-def test_impossible_training(change, message):
-    with pytest.raises(ConfigError, match=message):
-        load_preset("zinc").training.replace(**change)
-
-
-def test_unknown_preset():
-    with pytest.raises(ConfigError, match="preset 'zink': unknown; the nearest is 'zinc'"):
-        load_preset("zink")
-
-
-@pytest.mark.parametrize("statement", ["import eigenformer", "import eigenformer.config"])
-def test_pytorch_is_not_loaded_until_needed(statement):
-    code = f"{statement}; import sys; assert 'torch' not in sys.modules; eigenformer.presets()"
-    code += "; assert 'torch' not in sys.modules; eigenformer.ScalarMLP; import torch"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_public_names():
-    import eigenformer
-
-    for name in eigenformer.__all__:
-        assert getattr(eigenformer, name).__name__ == name
-    assert set(eigenformer.__all__) <= set(dir(eigenformer))
-    with pytest.raises(AttributeError, match="'Eigenfromer'"):
-        _ = eigenformer.Eigenfromer
-
-
-@pytest.mark.parametrize("text", ["1e-4", "1E-4", "1.0e-4", "+1e-4", "0.0001"])
-def test_numbers_in_yaml(text):
-    from eigenformer.config import parse_yaml
-
-    assert parse_yaml(f"rate: {text}") == {"rate": 1e-4}
-    assert parse_yaml("name: 1e-4x") == {"name": "1e-4x"}

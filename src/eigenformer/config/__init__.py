@@ -1,0 +1,33 @@
+"""Settings: typed dataclasses, and the paper's models as presets. Imports no PyTorch."""
+
+from eigenformer.config.model import (
+    CategoricalSpec,
+    EigenformerConfig,
+    EmbeddingSpec,
+    EncoderSpec,
+    LinearSpec,
+    OnesSpec,
+)
+from eigenformer.config.preset import PaperRecord, Preset, load_preset, presets
+from eigenformer.config.run import DataConfig, RunConfig, TrainingConfig
+from eigenformer.config.settings import ConfigError, Settings
+from eigenformer.config.yaml_text import parse_yaml
+
+__all__ = [
+    "CategoricalSpec",
+    "ConfigError",
+    "DataConfig",
+    "EigenformerConfig",
+    "EmbeddingSpec",
+    "EncoderSpec",
+    "LinearSpec",
+    "OnesSpec",
+    "PaperRecord",
+    "Preset",
+    "RunConfig",
+    "Settings",
+    "TrainingConfig",
+    "load_preset",
+    "parse_yaml",
+    "presets",
+]

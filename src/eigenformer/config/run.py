@@ -1,0 +1,136 @@
+"""The settings of a run: its data, its training, and how it is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eigenformer.config.model import EigenformerConfig
+from eigenformer.config.settings import ConfigError, Settings, require_positive
+from eigenformer.options import Precision, SplitBy, TargetKind
+
+
+@dataclass(frozen=True)
+class TrainingConfig(Settings):
+    """How a model is trained: AdamW, linear warm-up, then cosine decay to 0.
+
+    Args:
+        batch_size: Graphs per step, over all processes.
+        learning_rate: Its peak.
+        epochs: Length of the schedule.
+        warmup_epochs: Of which warm-up; may be a fraction of an epoch.
+        weight_decay: AdamW's.
+        betas: AdamW's.
+        eps: AdamW's.
+        gradient_clip: Largest norm of the gradient.
+        freeze_norms: Whether batch norms keep their stored statistics, as in fine-tuning on few
+            graphs.
+    """
+
+    batch_size: int
+    learning_rate: float
+    epochs: int
+    warmup_epochs: float
+    weight_decay: float = 1e-5
+    betas: tuple[float, ...] = (0.9, 0.99)
+    eps: float = 1e-8
+    gradient_clip: float = 1.0
+    freeze_norms: bool = False
+
+    def check(self) -> None:
+        require_positive(self, "batch_size", "epochs", "learning_rate", "eps", "gradient_clip")
+        if not 0 <= self.warmup_epochs <= self.epochs:
+            raise ConfigError(f"warmup_epochs: {self.warmup_epochs:g} of {self.epochs} epochs")
+        if self.weight_decay < 0:
+            raise ConfigError(f"weight_decay: must not be negative, got {self.weight_decay}")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ConfigError(f"betas: takes two numbers in [0, 1), got {self.betas}")
+
+    def with_epochs(self, epochs: int) -> TrainingConfig:
+        """Another length, the warm-up in proportion."""
+        return self.replace(epochs=epochs, warmup_epochs=self.warmup_epochs * epochs / self.epochs)
+
+
+@dataclass(frozen=True)
+class DataConfig(Settings):
+    """What a model is trained on.
+
+    Args:
+        dataset: A benchmark's name, or a path to the user's own table, folder or archive.
+        smiles: Own table: the column with SMILES.
+        targets: Own data: the columns to predict.
+        task: What the targets are; None to tell by their values.
+        split_by: Own data: ``random``, ``stratified``, ``scaffold``, or ``column`` for the split
+            that the data carries; None for that one where there is one, else ``random``.
+        split_column: Own table: the column that says ``train``, ``val`` or ``test``.
+        fractions: Own data: sizes of train, val and test.
+        split_seed: Of the split.
+        featurizer: How molecules become graphs: ``ogb`` or ``zinc``.
+        undirected: Own plain tables: each edge is listed once and goes both ways.
+        max_bad_rows: The share of unreadable rows above which nothing is trained.
+        limit: Graphs to take from each split, for a quick look; None for all.
+        size: ``pattern`` and ``cluster``: how many graphs to generate; None for the paper's.
+        generator_seed: ``pattern`` and ``cluster``: which graphs to generate.
+        frequencies: Keep the lowest frequencies only, this many; None for all.
+    """
+
+    dataset: str
+    smiles: str = "smiles"
+    targets: tuple[str, ...] = ()
+    task: TargetKind | None = None
+    split_by: SplitBy | None = None
+    split_column: str | None = None
+    fractions: tuple[float, ...] = (0.8, 0.1, 0.1)
+    split_seed: int = 0
+    featurizer: str = "ogb"
+    undirected: bool = False
+    max_bad_rows: float = 0.05
+    limit: int | None = None
+    size: int | None = None
+    generator_seed: int = 0
+    frequencies: int | None = None
+
+    def check(self) -> None:
+        for name in ("limit", "size", "frequencies"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ConfigError(f"{name}: must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.max_bad_rows <= 1:
+            raise ConfigError(f"max_bad_rows: a share in [0, 1], got {self.max_bad_rows}")
+        if self.split_column is not None and self.split_by not in (None, "column"):
+            raise ConfigError(f"split_by: '{self.split_by}' and split_column exclude each other")
+
+
+@dataclass(frozen=True)
+class RunConfig(Settings):
+    """Everything that decides how a run goes: with the same data it can be repeated from this.
+
+    Args:
+        data: What to train on.
+        preset: The model the settings started from.
+        model: The architecture.
+        training: The optimiser and its schedule.
+        seed: Of the weights, the order of the graphs, dropout and frequency draws.
+        patience: Stop after this many epochs without a better validation; None for never.
+        start: A folder with a trained model to start from.
+        threads: Of PyTorch, per process; None for its own choice.
+        devices: Processes (or GPUs) per machine.
+        machines: How many machines.
+        precision: ``32``, ``64``, or mixed: ``bf16``, ``16``.
+    """
+
+    data: DataConfig
+    preset: str
+    model: EigenformerConfig
+    training: TrainingConfig
+    seed: int = 0
+    patience: int | None = None
+    start: str | None = None
+    threads: int | None = None
+    devices: int = 1
+    machines: int = 1
+    precision: Precision = "32"
+
+    def check(self) -> None:
+        require_positive(self, "devices", "machines")
+        for name in ("patience", "threads"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ConfigError(f"{name}: must be at least 1, got {getattr(self, name)}")

@@ -1,0 +1,141 @@
+"""What all settings have in common: they are checked, and they convert to plain data and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from eigenformer.nearest import unknown
+
+T = TypeVar("T", bound="Settings")
+
+
+class ConfigError(ValueError):
+    """A setting that is unknown, of the wrong type, or impossible."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Base of all settings: checked when made, and convertible to and from plain data."""
+
+    def __new__(cls: type[T], *values: Any, **named: Any) -> T:
+        _reject_unknown(cls, named)
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        for name, annotation in _annotations(type(self)).items():
+            object.__setattr__(self, name, _checked(getattr(self, name), annotation, name))
+        self.check()
+
+    def check(self) -> None:
+        """Raises :class:`ConfigError` for values that are impossible together or alone."""
+
+    @classmethod
+    def from_dict(cls: type[T], values: Mapping[str, Any], path: str = "") -> T:
+        """Builds the settings from plain data; ``path`` is what to call them in an error."""
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{path or cls.__name__}: expected settings, got {values!r}")
+        _reject_unknown(cls, values, path)
+        annotations = _annotations(cls)
+        required = {f.name for f in dataclasses.fields(cls) if _is_required(f)}
+        for key in sorted(required - set(values)):
+            raise ConfigError(f"{_join(path, key)}: missing, and it has no default")
+        checked = {
+            key: _checked(value, annotations[key], _join(path, key))
+            for key, value in values.items()
+        }
+        try:
+            return cls(**checked)
+        except ConfigError as error:
+            raise ConfigError(_join(path, str(error))) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings as plain data, which :meth:`from_dict` takes back."""
+        return _plain(self)
+
+    def replace(self: T, **changes: Any) -> T:
+        """A copy with other values; an unknown name is an error that names the nearest one."""
+        return type(self).from_dict({**self.to_dict(), **changes})
+
+
+def _annotations(cls: type[Settings]) -> dict[str, Any]:
+    hints = get_type_hints(cls)
+    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+
+
+def _reject_unknown(cls: type[Settings], values: Mapping[str, Any], path: str = "") -> None:
+    names = [f.name for f in dataclasses.fields(cls)]
+    for key in values:
+        if key not in names:
+            raise ConfigError(unknown(_join(path, str(key)), str(key), names))
+
+
+def _is_required(f: dataclasses.Field[Any]) -> bool:
+    return f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def require_positive(settings: Settings, *names: str) -> None:
+    for name in names:
+        if not 0 < getattr(settings, name) < math.inf:
+            raise ConfigError(f"{name}: must be positive, got {getattr(settings, name)}")
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return [_plain(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _checked(value: Any, annotation: Any, path: str) -> Any:
+    """``value`` as ``annotation`` wants it, or a :class:`ConfigError` that names ``path``."""
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        value = value.item()
+    origin = get_origin(annotation)
+    if origin is Literal:
+        if value not in get_args(annotation):
+            raise ConfigError(unknown(f"{path}: '{value}'", str(value), get_args(annotation)))
+        return value
+    if origin in (Union, types.UnionType):
+        return _checked_union(value, get_args(annotation), path)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(f"{path}: expected a list, got {value!r}")
+        return tuple(
+            _checked(v, get_args(annotation)[0], f"{path}[{i}]") for i, v in enumerate(value)
+        )
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return value if isinstance(value, annotation) else annotation.from_dict(value, path)
+    if annotation is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    # bool is an int to Python, but True is no number of layers.
+    if type(value) is not annotation:
+        raise ConfigError(f"{path}: expected {annotation.__name__}, got {value!r}")
+    return value
+
+
+def _checked_union(value: Any, members: tuple[Any, ...], path: str) -> Any:
+    if value is None and type(None) in members:
+        return None
+    members = tuple(m for m in members if m is not type(None))
+    if len(members) == 1:
+        return _checked(value, members[0], path)
+    if isinstance(value, members):
+        return value
+    # A union of settings: 'kind' tells which one.
+    kinds = {get_args(_annotations(m)["kind"])[0]: m for m in members}
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    if kind is None:
+        raise ConfigError(
+            f"{path}: expected settings with a 'kind' ({', '.join(kinds)}), got {value!r}"
+        )
+    if kind not in kinds:
+        raise ConfigError(unknown(f"{path}.kind: '{kind}'", str(kind), kinds))
+    return kinds[kind].from_dict(value, path)
