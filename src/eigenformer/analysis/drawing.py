@@ -1,0 +1,153 @@
+"""Where to draw the nodes of a graph, and what to write on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eigenformer.data.errors import DataError
+from eigenformer.data.molecules import parse_smiles
+from eigenformer.data.zinc import ATOM_WORDS, KNOWN_ATOMS
+
+MOST_NODES = 600
+"""Above this a drawing shows nothing but ink."""
+
+# OGB's bond types in the order of their numbers; the last is "anything else".
+_OGB_ORDERS = (1.0, 2.0, 3.0, 1.5, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A graph in the plane.
+
+    Args:
+        positions: ``[n, 2]``, in units of about one edge.
+        labels: What to write on each node: an atom's symbol, or nothing.
+        edges: Each edge once, ``[m, 2]``.
+        orders: Of each edge: 1, 2, 3, 1.5 for an aromatic bond, 0 for another kind of bond.
+        is_molecule: Whether these are atoms and bonds.
+    """
+
+    positions: np.ndarray
+    labels: tuple[str, ...]
+    edges: np.ndarray
+    orders: np.ndarray
+    is_molecule: bool = False
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+def draw_smiles(smiles: str) -> Drawing:
+    """A molecule in RDKit's layout, its atoms in the order they are written."""
+    return _draw_molecule(parse_smiles(smiles), smiles)
+
+
+def draw_features(
+    edge_index: np.ndarray, x: np.ndarray, edge_attr: np.ndarray, featurizer: str
+) -> Drawing:
+    """A molecule of which only the graph is left: atoms and bonds read back from its features."""
+    from rdkit import Chem
+
+    _check_size(len(x))
+    molecule = Chem.RWMol()
+    for symbol, charge in _atoms(x, featurizer):
+        atom = Chem.Atom(symbol)
+        atom.SetFormalCharge(charge)
+        atom.SetNoImplicit(True)
+        molecule.AddAtom(atom)
+    bonds = edge_attr.reshape(len(edge_attr), -1)[:, 0]
+    names = {0.0: "ZERO", 1.0: "SINGLE", 1.5: "AROMATIC", 2.0: "DOUBLE", 3.0: "TRIPLE"}
+    for (i, j), kind in zip(edge_index.T.tolist(), bonds.tolist(), strict=True):
+        if i < j and molecule.GetBondBetweenAtoms(i, j) is None:
+            order = _OGB_ORDERS[kind] if featurizer == "ogb" else float(kind)
+            molecule.AddBond(i, j, getattr(Chem.BondType, names[order]))
+    molecule.UpdatePropertyCache(strict=False)
+    Chem.FastFindRings(molecule)
+    return _draw_molecule(molecule, "the molecule")
+
+
+def draw_graph(edge_index: np.ndarray, num_nodes: int, seed: int = 0) -> Drawing:
+    """Any other graph, as springs that have come to rest; the same picture for the same graph."""
+    import networkx as nx
+
+    _check_size(num_nodes)
+    graph = nx.Graph()
+    graph.add_nodes_from(range(num_nodes))
+    graph.add_edges_from((i, j) for i, j in edge_index.T.tolist() if i != j)
+    # From the spectral layout on, springs settle without knots, and the same way every time.
+    start = nx.spectral_layout(graph) if num_nodes > 2 else None
+    layout = nx.spring_layout(graph, pos=start, seed=seed, iterations=200)
+    positions = np.array([layout[node] for node in range(num_nodes)]).reshape(-1, 2)
+    edges = np.array(sorted(tuple(sorted(edge)) for edge in graph.edges), dtype=np.int64)
+    edges = edges.reshape(-1, 2)
+    return Drawing(
+        positions * np.sqrt(max(num_nodes, 1)),
+        ("",) * num_nodes,
+        edges,
+        np.ones(len(edges)),
+    )
+
+
+def _draw_molecule(molecule: Any, name: str) -> Drawing:
+    from rdkit.Chem import rdDepictor
+
+    count = molecule.GetNumAtoms()
+    _check_size(count, name)
+    rdDepictor.SetPreferCoordGen(False)
+    molecule = type(molecule)(molecule)
+    rdDepictor.Compute2DCoords(molecule)
+    positions = molecule.GetConformer().GetPositions()[:, :2] / 1.5  # RDKit's bond length
+    bonds = list(molecule.GetBonds())
+    edges = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in bonds]
+    return Drawing(
+        positions,
+        tuple(_label(atom) for atom in molecule.GetAtoms()),
+        np.array(edges, dtype=np.int64).reshape(-1, 2),
+        np.array([_order(bond) for bond in bonds]),
+        is_molecule=True,
+    )
+
+
+def _label(atom: Any) -> str:
+    charge = atom.GetFormalCharge()
+    size = str(abs(charge)) if abs(charge) > 1 else ""
+    return atom.GetSymbol() + (f"{size}{'+' if charge > 0 else '−'}" if charge else "")
+
+
+def _order(bond: Any) -> float:
+    order = float(bond.GetBondTypeAsDouble())
+    return order if order in (1.0, 1.5, 2.0, 3.0) else 0.0
+
+
+def _atoms(x: np.ndarray, featurizer: str) -> list[tuple[str, int]]:
+    """Symbol and charge of each atom; "*" for an unknown one."""
+    from rdkit import Chem
+
+    if featurizer == "ogb":
+        table = Chem.GetPeriodicTable()
+        return [
+            (
+                table.GetElementSymbol(number + 1) if number < 118 else "*",
+                charge - 5 if charge <= 10 else 0,
+            )
+            for number, charge in x[:, [0, 3]].tolist()
+        ]
+    words = [ATOM_WORDS[kind] if kind < KNOWN_ATOMS else "*" for kind in x.reshape(-1).tolist()]
+    signs = {"+": 1, "-": -1}
+    return [(word.split()[0], signs.get(word.split()[-1], 0)) for word in words]
+
+
+def _check_size(num_nodes: int, name: str = "the graph") -> None:
+    if num_nodes > MOST_NODES:
+        raise DataError(
+            f"{name}: {num_nodes} nodes are too many to draw; at most {MOST_NODES} can be shown"
+        )
+
+
+def names_of(labels: Sequence[str]) -> tuple[str, ...]:
+    """A name for each node: its number, behind its symbol if it has one."""
+    return tuple(f"{label}{index}" for index, label in enumerate(labels))
