@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -7,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from torch_geometric.data import Data, InMemoryDataset
 
-from eigenformer.data import DataError, GraphArchive, Task
+from eigenformer.data import DataError, Field, GraphArchive, Task, store
+from eigenformer.data.errors import DamagedError
 from tests.data.samples import archives, random_archive, random_graph, random_graphs
 
 
@@ -163,6 +166,9 @@ def broken(**changes):
         (broken(y=torch.full((1, 3), torch.inf)), "'y' holds a NaN or an infinite"),
         (broken(y=torch.zeros(1, 2)), r"rows of shape \(2,\)"),
         (broken(y=torch.zeros(1, 3).double()), "'y' is float64, in graph 0 float32"),
+        (broken(edge_index=torch.zeros(2, 1)), "edge_index is float32, expected whole"),
+        (broken(x=torch.ones(1, 2).bfloat16()), "'x' is a strided tensor of bfloat16; make it"),
+        (broken(x=torch.eye(2).to_sparse()), "'x' is a sparse_coo tensor of float32; make it"),
         (broken(extra=torch.zeros(1)), "has the attributes"),
         (broken(y="text"), "'y' is a str"),
         ([Data()], "no nodes"),
@@ -193,3 +199,113 @@ def test_parts_that_do_not_fit_are_refused():
         GraphArchive.from_data_list(random_graphs(0, 1), split=["tset"])
     with pytest.raises(DataError, match="the nearest is 'node'"):
         GraphArchive.from_data_list(random_graphs(0, 1), levels={"y": "nodes"})
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("edge_label_index", "PyG takes it for numbers of nodes"),
+        ("face", "PyG takes it for numbers of nodes"),
+        ("batch_of", "PyG takes it for numbers of nodes"),
+        ("eigenvalues", "'eigenvalues': is computed here"),
+        ("a/b", "expected a name of letters"),
+        ("../x", "expected a name of letters"),
+    ],
+)
+def test_names_of_attributes(name, message):
+    graphs = random_graphs(0, 2)
+    for graph in graphs:
+        graph[name] = torch.zeros(graph.num_nodes)
+    with pytest.raises(DataError, match=message):
+        GraphArchive.from_data_list(graphs)
+
+
+def test_texts_come_back(tmp_path):
+    graphs = random_graphs(0, 3)
+    for graph, smiles in zip(graphs, ("C", "", "CCO – é"), strict=True):
+        graph.smiles = smiles
+    archive = GraphArchive.from_data_list(graphs).save(tmp_path / "texts")
+    assert [graph.smiles for graph in archive] == ["C", "", "CCO – é"]
+    assert [graph.smiles for graph in archive.subset([2, 0])] == ["CCO – é", "C"]
+    assert again(archive).equals(archive)
+    graphs[1].smiles = torch.zeros(1)
+    with pytest.raises(DataError, match="graph 1: 'smiles' is float32"):
+        GraphArchive.from_data_list(graphs)
+
+
+def parts(**changes):
+    """Two graphs of two nodes, with one edge each."""
+    values = {
+        "node_offsets": np.array([0, 2, 4]),
+        "edge_offsets": np.array([0, 1, 2]),
+        "edge_index": np.array([[0, 1], [1, 0]]),
+        "fields": {"x": Field("node", np.ones((4, 1), np.float32), np.dtype(np.float32))},
+        "names": ["a", "b"],
+    }
+    return {**values, **changes}
+
+
+def field(values, dtype=None, level="node"):
+    values = np.asarray(values)
+    return {"x": Field(level, values, np.dtype(dtype or values.dtype))}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"node_offsets": np.array([0, 5, 4])}, "node_offsets: graph 1 would have -1 rows"),
+        ({"node_offsets": np.array([0, 0, 4])}, "node_offsets: graph 0 would have 0 rows"),
+        ({"node_offsets": np.array([1, 2, 4])}, "node_offsets: expected whole numbers"),
+        ({"edge_offsets": np.array([0, 3, 2])}, "edge_offsets: graph 1 would have -1 rows"),
+        ({"edge_offsets": np.array([0.0, 1, 2])}, "edge_offsets: expected whole numbers"),
+        ({"edge_offsets": np.array([0, 2])}, "edge_offsets: of 1 graphs, the node_offsets of 2"),
+        ({"edge_index": np.array([[0, 1.5], [1, 0]])}, "edge_index: float64, expected whole"),
+        ({"edge_index": np.zeros((2, 3), int)}, r"edge_index: shape \(2, 3\)"),
+        ({"edge_index": np.array([[0, 1], [1, 2]])}, r"graph 1 \('b'\): edge \[1, 2\]"),
+        ({"edge_index": np.array([[-1, 1], [1, 0]])}, r"graph 0 \('a'\): edge \[-1, 1\]"),
+        ({"fields": field([[1.0], [2], [np.nan], [3]])}, r"graph 1 \('b'\): 'x' holds a NaN"),
+        ({"fields": field([1, 2, 3])}, "x: 3 rows for 4 nodes"),
+        ({"fields": field([1.5, 2, 3, 4], np.int64)}, "float64 is not to be read as int64"),
+        ({"fields": field([1j, 2, 3, 4])}, "complex128 is not a type"),
+        ({"fields": field(np.ones(4, ">f4"))}, ">f4 is not a type"),
+        ({"fields": field(["a", "b", "c", "d"])}, "<U1 is not a type"),
+        ({"names": ["a", 2]}, "names: expected text, got 2"),
+        ({"split": np.array([0, 7])}, "split: 7; expected 0, 1, 2, or 255"),
+        ({"split": np.array([0.5, 1])}, "split '0.5': unknown"),
+        ({"meta": {"made": object()}}, "meta: does not fit JSON"),
+    ],
+)
+def test_the_door_of_an_archive(changes, message):
+    GraphArchive(**parts())
+    with pytest.raises(DataError, match=message):
+        GraphArchive(**parts(**changes))
+
+
+def test_what_the_door_puts_right(tmp_path):
+    meta = {"mean": np.float32(0.5), "sizes": np.arange(2), "count": np.int64(3)}
+    archive = GraphArchive(**parts(split=np.array(["train", "test"]), meta=meta))
+    assert archive.split.tolist() == [0, 2]
+    saved = archive.save(tmp_path / "a")
+    assert saved.meta == {"mean": 0.5, "sizes": [0, 1], "count": 3}
+    assert saved.equals(archive)
+
+
+def test_places_are_checked(saved):
+    assert saved.subset([-1])[0].y.equal(saved[39].y)
+    mask = np.arange(40) == 7
+    assert saved.subset(mask).names == [saved.names[7]]
+    with pytest.raises(IndexError, match="graph 40 of 40"):
+        saved.subset([0, 40])
+    with pytest.raises(DataError, match="whole numbers"):
+        saved.subset([0.5])
+    with pytest.raises(DataError, match="a mask of shape"):
+        saved.subset(mask[:-1])
+
+
+def test_a_manifest_of_something_else_is_damage(saved):
+    file = saved.path / "manifest.json"
+    content = json.loads(file.read_text())
+    del content["meta"]["fields"]["x"]["level"], content["sha256"]
+    file.write_text(json.dumps({**content, "sha256": store._digest(content)}))
+    with pytest.raises(DamagedError, match="not an archive: 'level'"):
+        GraphArchive.open(saved.path)

@@ -12,6 +12,7 @@ from torch_geometric.data import Batch
 from eigenformer import Eigenformer, load_preset
 from eigenformer.data import (
     DataError,
+    GraphArchive,
     GraphDataset,
     GraphLoader,
     PairBatchSampler,
@@ -19,7 +20,7 @@ from eigenformer.data import (
     spectra_of,
 )
 from eigenformer.data import batching as module
-from tests.data.samples import archives, random_archive
+from tests.data.samples import archives, random_archive, random_graphs
 
 
 def assert_same_batch(batch, expected):
@@ -57,6 +58,17 @@ def test_long_and_short_runs_give_the_same(saved, monkeypatch, short):
     assert_same_batch(dataset.batch(range(len(dataset))), expected)
 
 
+def test_texts_are_batched_as_pyg_does():
+    graphs = random_graphs(0, 4)
+    for number, graph in enumerate(graphs):
+        graph.smiles = "C" * number
+    dataset = GraphDataset(GraphArchive.from_data_list(graphs))
+    expected = Batch.from_data_list([dataset[index] for index in (3, 0, 3)])
+    batch = dataset.batch([3, 0, 3])
+    assert batch.smiles == expected.smiles == ["CCC", "", "CCC"]
+    assert [one.smiles for one in batch.to_data_list()] == expected.smiles
+
+
 def test_without_spectra(saved):
     batch = GraphDataset(saved).batch([0, 3])
     assert "eigenvalues" not in batch
@@ -81,8 +93,32 @@ def test_splits_and_indices(saved):
         GraphDataset(saved, split="train", indices=[1])
     with pytest.raises(IndexError):
         part[2]
-    with pytest.raises(DataError, match="40 spectra for 39 graphs"):
-        GraphDataset(saved.subset(range(39)), spectra_of(saved))
+    mask = np.zeros(40, dtype=bool)
+    mask[[2, 5]] = True
+    assert GraphDataset(saved, indices=mask).indices.tolist() == [2, 5]
+    assert GraphDataset(saved, indices=[-1]).indices.tolist() == [39]
+    with pytest.raises(IndexError, match="graph 40 of 40"):
+        GraphDataset(saved, indices=[40])
+    with pytest.raises(DataError, match="whole numbers"):
+        GraphDataset(saved, indices=[0.5])
+
+
+def test_spectra_of_other_graphs_are_refused(saved, tmp_path):
+    spectra = spectra_of(saved)
+    with pytest.raises(DataError, match="of other graphs"):
+        GraphDataset(saved.subset(range(39)), spectra)
+    graphs = saved.to_data_list()
+    graphs[3].edge_index = graphs[3].edge_index.roll(1, 1).flip(0)
+    same_sizes = GraphArchive.from_data_list(graphs)
+    with pytest.raises(DataError, match="of other graphs"):
+        GraphDataset(same_sizes, spectra)
+    GraphDataset(saved.with_split(np.zeros(40, np.uint8)), spectra)
+
+
+def test_an_unsplit_archive_says_what_to_do(saved):
+    unsplit = saved.with_split([None] * 40)
+    with pytest.raises(DataError, match="no split; give them one"):
+        GraphDataset(unsplit, split="train")
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from eigenformer.data.own import OwnData, read_own
     from eigenformer.data.preparation import Prepared, prepare, prepare_own
     from eigenformer.data.spectra import Spectra, spectra_of
+    from eigenformer.data.splits import random_split, scaffold_split, stratified_split
     from eigenformer.data.statistics import Statistics
 
 __all__ = [
@@ -35,8 +36,11 @@ __all__ = [
     "featurizer",
     "prepare",
     "prepare_own",
+    "random_split",
     "read_own",
+    "scaffold_split",
     "spectra_of",
+    "stratified_split",
 ]
 
 # Resolved when first used, so that listing what is there does not load PyTorch.
@@ -59,7 +63,10 @@ __getattr__, __dir__ = lazy_names(
         "featurizer": "eigenformer.data.molecules",
         "prepare": "eigenformer.data.preparation",
         "prepare_own": "eigenformer.data.preparation",
+        "random_split": "eigenformer.data.splits",
         "read_own": "eigenformer.data.own",
+        "scaffold_split": "eigenformer.data.splits",
         "spectra_of": "eigenformer.data.spectra",
+        "stratified_split": "eigenformer.data.splits",
     },
 )

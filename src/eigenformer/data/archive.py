@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -11,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eigenformer.data.errors import DataError
+from eigenformer.data.checks import (
+    check_contents,
+    check_parts,
+    checked_indices,
+    checked_offsets,
+    plain_meta,
+)
+from eigenformer.data.errors import DamagedError, DataError, Problem
 from eigenformer.data.fields import NO_SPLIT, SPLITS, Field, Level, Task, number_splits, packed_rows
 from eigenformer.data.packing import narrow, pack_text, unpack_text
 from eigenformer.data.statistics import Statistics, statistics
@@ -37,7 +45,8 @@ class GraphArchive:
         edge_offsets: ``[graphs + 1]``.
         edge_index: ``[2, edges]``, numbered from 0 within each graph.
         fields: The attributes, by name: ``x``, ``edge_attr``, ``y``, and any other.
-        split: For each graph a place in ``SPLITS``, or ``NO_SPLIT`` (default: none has one).
+        split: For each graph a name in ``SPLITS`` or its place there, or None or ``NO_SPLIT``
+            (default: none has one).
         names: A name for each graph, for example its SMILES (default: none).
         task: What is to be predicted.
         meta: Anything else that fits JSON: vocabulary, featuriser, where it came from.
@@ -49,22 +58,25 @@ class GraphArchive:
         edge_offsets: np.ndarray,
         edge_index: np.ndarray,
         fields: Mapping[str, Field],
-        split: np.ndarray | None = None,
+        split: Sequence[str | None] | np.ndarray | None = None,
         names: Sequence[str] | None = None,
         task: Task | None = None,
         meta: Mapping[str, Any] | None = None,
+        *,
+        _written: bool = False,
     ) -> None:
-        self.node_offsets = np.asarray(node_offsets, dtype=np.int64)
-        self.edge_offsets = np.asarray(edge_offsets, dtype=np.int64)
-        self.edge_index = edge_index
+        self.node_offsets = checked_offsets(node_offsets, "node_offsets", 1)
+        self.edge_offsets = checked_offsets(edge_offsets, "edge_offsets", 0)
+        self.edge_index = np.asarray(edge_index)
         self.fields = dict(fields)
-        count = len(self.node_offsets) - 1
-        self.split = np.full(count, NO_SPLIT, np.uint8) if split is None else np.asarray(split)
+        self.split = number_splits(np.full(len(self), NO_SPLIT) if split is None else split)
         self.names = names
         self.task = Task() if task is None else task
-        self.meta = dict(meta or {})
+        self.meta = plain_meta(meta or {})
         self._store: Store | None = None
-        self._check_shapes()
+        check_parts(self)
+        if not _written:  # what was written once was looked through then
+            check_contents(self)
 
     def __len__(self) -> int:
         return len(self.node_offsets) - 1
@@ -100,6 +112,21 @@ class GraphArchive:
         return any(name in self.fields for name in ("x", "pos"))
 
     @cached_property
+    def structure(self) -> str:
+        """A checksum of the graphs' nodes and edges, whatever their features."""
+        return self.structure_hash().hexdigest()
+
+    def structure_hash(self) -> hashlib._Hash:
+        """As :attr:`structure`, for more to be added to it."""
+        content = hashlib.sha256()
+        # In the form on disk, so that an archive has one in memory and when read back.
+        for array in (self.node_offsets, self.edge_offsets, narrow(self.edge_index)):
+            content.update(repr((array.shape, array.dtype.str)).encode())
+            for row in array.reshape(-1, array.shape[-1]):
+                content.update(np.ascontiguousarray(row).data)
+        return content
+
+    @cached_property
     def statistics(self) -> Statistics:
         """Counts of its graphs, nodes and edges."""
         return statistics(self)
@@ -117,7 +144,7 @@ class GraphArchive:
         data = Data(edge_index=torch.from_numpy(edge_index))
         for name, field in self.fields.items():
             values = field.values[self._rows(field.level, index)].astype(field.dtype)
-            data[name] = torch.from_numpy(values)
+            data[name] = str(values[0]) if field.is_text else torch.from_numpy(values)
         if not self.tells_sizes:
             data.num_nodes = int(self.num_nodes[index])
         return data
@@ -130,11 +157,16 @@ class GraphArchive:
         """The graphs of one split, in order."""
         if split not in SPLITS:
             raise DataError(unknown(f"split '{split}'", split, SPLITS))
+        if len(self) and (self.split == NO_SPLIT).all():
+            raise DataError(
+                "the graphs have no split; give them one: --split random, or in Python "
+                "archive.with_split(random_split(len(archive)))"
+            )
         return np.flatnonzero(self.split == SPLITS.index(split))
 
     def subset(self, indices: Iterable[int]) -> GraphArchive:
         """An archive of some of the graphs, in the order given; also used to slice by split."""
-        chosen = np.asarray(list(indices), dtype=np.int64)
+        chosen = checked_indices(indices, len(self))
         nodes, node_offsets = packed_rows(self.node_offsets, chosen)
         edges, edge_offsets = packed_rows(self.edge_offsets, chosen)
         rows = {"node": nodes, "edge": edges, "graph": chosen}
@@ -152,7 +184,7 @@ class GraphArchive:
             meta=self.meta,
         )
 
-    def with_split(self, split: np.ndarray) -> GraphArchive:
+    def with_split(self, split: Sequence[str | None] | np.ndarray) -> GraphArchive:
         """The same graphs with another split."""
         return self._with(split=split)
 
@@ -163,7 +195,10 @@ class GraphArchive:
     def _with(self, **changes: Any) -> GraphArchive:
         names = ("node_offsets", "edge_offsets", "edge_index", "fields", "split", "names", "task")
         parts = {name: getattr(self, name) for name in (*names, "meta")}
-        return GraphArchive(**{**parts, **changes})
+        other = GraphArchive(**{**parts, **changes}, _written=True)
+        if "structure" in vars(self):  # the graphs are the same
+            other.structure = self.structure
+        return other
 
     @classmethod
     def from_data_list(
@@ -183,8 +218,7 @@ class GraphArchive:
         from eigenformer.data.conversion import pack_graphs
 
         packed = pack_graphs(graphs, names, levels or {})
-        numbers = split if isinstance(split, np.ndarray) or split is None else number_splits(split)
-        return cls(**packed, split=numbers, names=names, task=task, meta=meta)
+        return cls(**packed, split=split, names=names, task=task, meta=meta)
 
     @classmethod
     def from_dataset(cls, *parts: Dataset, **arguments: Any) -> GraphArchive:
@@ -233,28 +267,13 @@ class GraphArchive:
 
     @classmethod
     def _from_store(cls, store: Store) -> GraphArchive:
-        arrays = store.arrays
-        names = None
-        if "names" in arrays:
-            names = unpack_text(arrays["names"], arrays["name_offsets"])
-        fields = {
-            name: Field(record["level"], arrays[f"field.{name}"], np.dtype(record["dtype"]))
-            for name, record in store.meta["fields"].items()
-        }
-        task = store.meta["task"]
-        archive = cls(
-            arrays["node_offsets"],
-            arrays["edge_offsets"],
-            arrays["edge_index"],
-            fields,
-            arrays["split"],
-            names,
-            Task(**{**task, "names": tuple(task["names"])}),
-            store.meta["meta"],
-        )
+        try:
+            archive = cls(**_parts(store), _written=True)
+            counts = store.meta["statistics"]
+            archive.statistics = Statistics(**{**counts, "splits": tuple(counts["splits"])})
+        except (KeyError, TypeError, AttributeError, DataError) as error:
+            raise DamagedError(Problem(str(store.path), f"not an archive: {error}")) from None
         archive._store = store
-        counts = store.meta["statistics"]
-        archive.statistics = Statistics(**{**counts, "splits": tuple(counts["splits"])})
         return archive
 
     def equals(self, other: GraphArchive) -> bool:
@@ -285,24 +304,18 @@ class GraphArchive:
         offsets = self.node_offsets if level == "node" else self.edge_offsets
         return slice(*offsets[index : index + 2])
 
-    def _check_shapes(self) -> None:
-        totals = {
-            "node": int(self.node_offsets[-1]),
-            "edge": int(self.edge_offsets[-1]),
-            "graph": len(self),
-        }
-        if self.edge_index.shape != (2, totals["edge"]):
-            shape = tuple(self.edge_index.shape)
-            raise DataError(f"edge_index: shape {shape}, the offsets ask for (2, {totals['edge']})")
-        for name, field in self.fields.items():
-            if len(field.values) != totals[field.level]:
-                raise DataError(
-                    f"{name}: {len(field.values)} rows for {totals[field.level]} {field.level}s"
-                )
-        if len(self.split) != len(self):
-            raise DataError(f"split: {len(self.split)} entries for {len(self)} graphs")
-        if self.names is not None and len(self.names) != len(self):
-            raise DataError(f"names: {len(self.names)} for {len(self)} graphs")
+
+def _parts(store: Store) -> dict[str, Any]:
+    """The arguments of an archive, as they were written."""
+    arrays, task = store.arrays, store.meta["task"]
+    parts = {name: arrays[name] for name in ("node_offsets", "edge_offsets", "edge_index", "split")}
+    fields = {
+        name: Field(record["level"], arrays[f"field.{name}"], np.dtype(record["dtype"]))
+        for name, record in store.meta["fields"].items()
+    }
+    names = unpack_text(arrays["names"], arrays["name_offsets"]) if "names" in arrays else None
+    task = Task(**{**task, "names": tuple(task["names"])})
+    return {**parts, "fields": fields, "names": names, "task": task, "meta": store.meta["meta"]}
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:

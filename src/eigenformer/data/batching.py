@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from torch_geometric.data import Batch, Data
 
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.checks import checked_indices
 from eigenformer.data.errors import DataError
 from eigenformer.data.spectra import Spectra
 
@@ -42,14 +43,14 @@ class GraphDataset(Dataset):
     ) -> None:
         if split is not None and indices is not None:
             raise DataError("give a split or indices, not both")
-        if spectra is not None and len(spectra.counts) != len(archive):
-            raise DataError(f"{len(spectra.counts)} spectra for {len(archive)} graphs")
+        if spectra is not None and spectra.structure not in (None, archive.structure):
+            raise DataError("the spectra are of other graphs than the archive's")
         self.archive = archive
         self.spectra = spectra
         if split is not None:
             self.indices = archive.indices(split)
         elif indices is not None:
-            self.indices = np.asarray(indices, dtype=np.int64)
+            self.indices = checked_indices(indices, len(archive))
         else:
             self.indices = np.arange(len(archive))
 
@@ -81,7 +82,7 @@ class GraphDataset(Dataset):
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """The graphs at these places as one PyG ``Batch``."""
         archive, spectra = self.archive, self.spectra
-        graphs = self.indices[np.asarray(indices, dtype=np.int64)]
+        graphs = self.indices[checked_indices(indices, len(self))]
         nodes = _Runs.of(archive.node_offsets, graphs)
         edges = _Runs.of(archive.edge_offsets, graphs)
         ones = _Runs(graphs, np.ones(len(graphs), np.int64))
@@ -102,7 +103,8 @@ class GraphDataset(Dataset):
         levels = {"node": nodes, "edge": edges, "graph": ones}
         for name, field in archive.fields.items():
             values = levels[field.level].take(field.values).astype(field.dtype, copy=False)
-            put(name, torch.from_numpy(values), levels[field.level])
+            value = values.tolist() if field.is_text else torch.from_numpy(values)
+            put(name, value, levels[field.level])
         if not archive.tells_sizes:
             batch.num_nodes = int(ptr[-1])
             batch._store._num_nodes = nodes.lengths.tolist()

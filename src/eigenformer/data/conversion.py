@@ -11,11 +11,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from eigenformer.data.errors import DataError
-from eigenformer.data.fields import Field, Level
+from eigenformer.data.fields import Field, Level, graph_place
 from eigenformer.nearest import unknown
 
 _KNOWN: dict[str, Level] = {"x": "node", "pos": "node", "edge_attr": "edge", "edge_weight": "edge"}
 _LEVELS = ("node", "edge", "graph")
+_TEXT = np.dtype(str)  # of any length
 
 
 def pack_graphs(
@@ -30,7 +31,7 @@ def pack_graphs(
         raise DataError(f"names: {len(names)} for {len(graphs)} graphs")
 
     def place(index: int) -> str:
-        return f"graph {index}" + (f" ('{names[index]}')" if names is not None else "")
+        return graph_place(index, names)
 
     sizes, edges = [], []
     for index, data in enumerate(graphs):
@@ -60,17 +61,12 @@ def _structure(data: Data, place: str) -> tuple[int, np.ndarray]:
         raise DataError(f"{place}: no nodes, or their number is not known (no 'x', no 'num_nodes')")
     if data.edge_index is None:
         return int(size), np.empty((2, 0), np.int64)
-    edge_index = data.edge_index.cpu().numpy().astype(np.int64)
+    edge_index = _array(data.edge_index, "edge_index", place)
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:
         raise DataError(f"{place}: edge_index has the shape {edge_index.shape}, not (2, edges)")
-    outside = np.flatnonzero(((edge_index < 0) | (edge_index >= size)).any(0))
-    if len(outside):
-        edge = edge_index[:, outside[0]].tolist()
-        raise DataError(
-            f"{place}: edge {edge} (column {outside[0]}) leads to a node that is not there; "
-            f"the graph has nodes 0 to {size - 1}"
-        )
-    return int(size), edge_index
+    if edge_index.size and edge_index.dtype.kind not in "iu":
+        raise DataError(f"{place}: edge_index is {edge_index.dtype}, expected whole numbers")
+    return int(size), edge_index.astype(np.int64)
 
 
 def _keys(graphs: Sequence[Data], place: Callable[[int], str]) -> list[str]:
@@ -87,14 +83,23 @@ def _keys(graphs: Sequence[Data], place: Callable[[int], str]) -> list[str]:
 
 
 def _rows(value: Any, key: str, place: str) -> np.ndarray:
-    if isinstance(value, Tensor):
-        array = value.detach().cpu().numpy()
-    elif isinstance(value, int | float | np.ndarray | np.number):
-        # A Python float is a double; PyG batches it as a default tensor.
-        array = torch.as_tensor(value).numpy()
-    else:
-        raise DataError(f"{place}: '{key}' is a {type(value).__name__}, an archive takes tensors")
+    if isinstance(value, str) and key not in (*_KNOWN, "y"):
+        return np.array([value])
+    array = _array(value, key, place)
     return array.reshape(1) if array.ndim == 0 else array
+
+
+def _array(value: Any, key: str, place: str) -> np.ndarray:
+    if isinstance(value, int | float | np.ndarray | np.number):
+        # A Python float is a double; PyG batches it as a default tensor.
+        value = torch.as_tensor(value)
+    if not isinstance(value, Tensor):
+        raise DataError(f"{place}: '{key}' is a {type(value).__name__}, an archive takes tensors")
+    try:
+        return value.detach().cpu().numpy()
+    except (TypeError, RuntimeError):  # sparse, nested, or of a type that NumPy does not have
+        kind = f"{value.layout} tensor of {value.dtype}".replace("torch.", "")
+        raise DataError(f"{place}: '{key}' is a {kind}; make it dense, and float or long") from None
 
 
 def _level(key: str, rows: list[np.ndarray], sizes: list[int], counts: list[int]) -> Level:
@@ -133,11 +138,6 @@ def _pack(
                 f"{place(index)}: '{key}' has rows of shape {row.shape[1:]}, those of "
                 f"graph 0 have {first.shape[1:]}"
             )
-        if row.dtype != first.dtype:
+        if row.dtype != first.dtype and not row.dtype.kind == first.dtype.kind == "U":
             raise DataError(f"{place(index)}: '{key}' is {row.dtype}, in graph 0 {first.dtype}")
-        # A missing target is a NaN; anywhere else, and as an infinity, it is a mistake.
-        if row.dtype.kind == "f" and not (
-            np.isfinite(row).all() if key != "y" else not np.isinf(row).any()
-        ):
-            raise DataError(f"{place(index)}: '{key}' holds a NaN or an infinite value")
-    return Field(level, np.concatenate(rows), first.dtype)
+    return Field(level, np.concatenate(rows), _TEXT if first.dtype.kind == "U" else first.dtype)

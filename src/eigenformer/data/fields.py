@@ -41,7 +41,8 @@ class Field:
 
     Args:
         level: What has a row each: a node, an edge, or a graph.
-        values: The rows; integers may be stored in fewer bits than ``dtype`` has.
+        values: The rows; integers may be stored in fewer bits than ``dtype`` has. Texts, one per
+            graph, are an array of them.
         dtype: The type in which a graph carries it.
     """
 
@@ -49,14 +50,30 @@ class Field:
     values: np.ndarray
     dtype: np.dtype
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it holds texts instead of numbers."""
+        return self.dtype.kind == "U"
 
-def number_splits(split: Sequence[str | None]) -> np.ndarray:
-    """Turns split names into places in ``SPLITS``; None is no split."""
+
+def number_splits(split: Sequence[str | None] | np.ndarray) -> np.ndarray:
+    """Split names as places in ``SPLITS``, None as no split; places stay as they are."""
+    array = np.asarray(split)
+    if array.ndim == 1 and array.dtype.kind in "iu":
+        strange = array[~np.isin(array, (*range(len(SPLITS)), NO_SPLIT))]
+        if len(strange):
+            raise DataError(f"split: {strange[0]}; expected 0, 1, 2, or {NO_SPLIT} for none")
+        return array.astype(np.uint8, copy=False)
     for name in split:
         if name is not None and name not in SPLITS:
-            raise DataError(unknown(f"split '{name}'", name, SPLITS))
+            raise DataError(unknown(f"split '{name}'", str(name), SPLITS))
     places = [NO_SPLIT if name is None else SPLITS.index(name) for name in split]
     return np.array(places, dtype=np.uint8)
+
+
+def graph_place(index: int, names: Sequence[str] | None) -> str:
+    """What to call a graph in an error."""
+    return f"graph {index}" + ("" if names is None else f" ('{names[index]}')")
 
 
 def packed_rows(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

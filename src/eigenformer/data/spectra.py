@@ -12,7 +12,6 @@ name when the last chunk is in.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from filelock import FileLock
 
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DamagedError, DataError, Problem
-from eigenformer.data.packing import narrow
+from eigenformer.data.fields import graph_place
 from eigenformer.data.progress import Reporter
 from eigenformer.data.spectrum_writer import KIND, SpectrumWriter
 from eigenformer.data.store import open_store
@@ -51,6 +50,7 @@ class Spectra:
         vector_starts: Where each graph's eigenvectors begin.
         k: The number of frequencies asked for; None for all.
         path: The folder of the cache.
+        structure: The checksum of the graphs they are of; None where nobody needs to ask.
     """
 
     eigenvalues: np.ndarray
@@ -60,6 +60,7 @@ class Spectra:
     vector_starts: np.ndarray
     k: int | None
     path: Path
+    structure: str | None = None
 
     def graph(self, index: int, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
         """The eigenvalues ``[k]`` and eigenvectors ``[num_nodes, k]`` of one graph."""
@@ -121,12 +122,7 @@ def cache_folder(archive: GraphArchive, k: int | None, folder: Path | None = Non
 
 def _key(archive: GraphArchive, k: int | None) -> str:
     """Names a cache by what it depends on: the graphs' structure and the settings."""
-    content = hashlib.sha256()
-    # In the form on disk, so that an archive has one key in memory and when read back.
-    for array in (archive.node_offsets, archive.edge_offsets, narrow(archive.edge_index)):
-        content.update(repr((array.shape, array.dtype.str)).encode())
-        for row in array.reshape(-1, array.shape[-1]):
-            content.update(np.ascontiguousarray(row).data)
+    content = archive.structure_hash()
     content.update(json.dumps({"k": k, "dtype": "float32", "algorithm": ALGORITHM}).encode())
     return content.hexdigest()[:24]
 
@@ -139,10 +135,9 @@ def _check_sizes(archive: GraphArchive, k: int | None) -> None:
     large = np.flatnonzero(archive.num_nodes > MAX_DENSE_NODES)
     if k is None and len(large):
         index = int(large[0])
-        name = "" if archive.names is None else f" ('{archive.names[index]}')"
-        nodes = int(archive.num_nodes[index])
+        place, nodes = graph_place(index, archive.names), int(archive.num_nodes[index])
         raise DataError(
-            f"{archive.path or 'archive'}: graph {index}{name} has {nodes} nodes; its full "
+            f"{archive.path or 'archive'}: {place} has {nodes} nodes; its full "
             f"spectrum would take {32 * nodes**2 / 2**30:.0f} GB to compute (the limit is "
             f"{MAX_DENSE_NODES} nodes): keep the lowest frequencies only, for example k=64"
         )
@@ -153,7 +148,7 @@ def _open(path: Path, archive: GraphArchive, k: int | None, verify: bool) -> Spe
     if store.meta.get("key") != path.name:
         reason = "belongs to other graphs or settings"
         raise DamagedError(Problem(str(path / "manifest.json"), reason))
-    return Spectra(**store.arrays, k=k, path=path)
+    return Spectra(**store.arrays, k=k, path=path, structure=archive.structure)
 
 
 def _compute(

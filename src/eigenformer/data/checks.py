@@ -1,0 +1,151 @@
+"""The door of an archive: what is no set of graphs does not get in, wherever it comes from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eigenformer.data.errors import DataError
+from eigenformer.data.fields import Field, graph_place
+
+if TYPE_CHECKING:
+    from eigenformer.data.archive import GraphArchive
+
+_OURS = ("num_nodes", "ptr", "eigenvalues", "eigenvectors", "num_frequencies")
+
+
+def checked_offsets(offsets: Any, name: str, least: int) -> np.ndarray:
+    """Where each graph's rows begin: whole numbers from 0, each graph with ``least`` or more."""
+    array = np.asarray(offsets)
+    if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array) or array[0] != 0:
+        raise DataError(f"{name}: expected whole numbers in a row, the first of them 0")
+    array = array.astype(np.int64, copy=False)
+    short = np.flatnonzero(np.diff(array) < least)
+    if len(short):
+        count = array[short[0] + 1] - array[short[0]]
+        raise DataError(f"{name}: graph {short[0]} would have {count} rows, not {least} or more")
+    return array
+
+
+def checked_indices(indices: Iterable[int] | np.ndarray, count: int) -> np.ndarray:
+    """Places among ``count`` graphs; negative ones count from the end, a mask chooses."""
+    array = np.asarray(indices if isinstance(indices, np.ndarray | Sequence) else list(indices))
+    if array.dtype.kind == "b":
+        if array.shape != (count,):
+            raise DataError(f"indices: a mask of shape {array.shape} for {count} graphs")
+        return np.flatnonzero(array)
+    if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
+        raise DataError(f"indices: expected whole numbers in a row, got {array.dtype}")
+    array = array.astype(np.int64)
+    outside = array[(array < -count) | (array >= count)]
+    if len(outside):
+        raise IndexError(f"graph {outside[0]} of {count}")
+    return np.where(array < 0, array + count, array)
+
+
+def plain_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata as JSON has it, NumPy's numbers and arrays as plain ones."""
+    try:
+        return json.loads(json.dumps(dict(meta), default=_plain))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"meta: does not fit JSON ({error})") from None
+
+
+def check_parts(archive: GraphArchive) -> None:
+    """That all parts are of the right type and fit together; touches no array's contents."""
+    rows = {
+        "node": int(archive.node_offsets[-1]),
+        "edge": int(archive.edge_offsets[-1]),
+        "graph": len(archive),
+    }
+    if len(archive.edge_offsets) != len(archive.node_offsets):
+        count = len(archive.edge_offsets) - 1
+        raise DataError(f"edge_offsets: of {count} graphs, the node_offsets of {len(archive)}")
+    edges = archive.edge_index
+    if edges.shape != (2, rows["edge"]):
+        shape = tuple(edges.shape)
+        raise DataError(f"edge_index: shape {shape}, the offsets ask for (2, {rows['edge']})")
+    if edges.dtype.kind not in "iu":
+        raise DataError(f"edge_index: {edges.dtype}, expected whole numbers")
+    for name, field in archive.fields.items():
+        _check_name(name)
+        _check_type(name, field)
+        if len(field.values) != rows[field.level]:
+            count = len(field.values)
+            raise DataError(f"{name}: {count} rows for {rows[field.level]} {field.level}s")
+    for name, part in (("split", archive.split), ("names", archive.names)):
+        if part is not None and len(part) != len(archive):
+            raise DataError(f"{name}: {len(part)} entries for {len(archive)} graphs")
+
+
+def check_contents(archive: GraphArchive) -> None:
+    """That every edge leads somewhere and every number is one; names the first graph at fault."""
+    _check_edges(archive)
+    for name in archive.names or ():
+        if not isinstance(name, str):
+            raise DataError(f"names: expected text, got {name!r}")
+    offsets = {
+        "node": archive.node_offsets,
+        "edge": archive.edge_offsets,
+        "graph": np.arange(len(archive) + 1),
+    }
+    for name, field in archive.fields.items():
+        if field.values.dtype.kind != "f":
+            continue
+        # A missing target is a NaN; anywhere else, and as an infinity, it is a mistake.
+        bad = np.isinf(field.values) if name == "y" else ~np.isfinite(field.values)
+        if bad.any():
+            row = np.flatnonzero(bad.reshape(len(bad), -1).any(1))[0]
+            graph = int(np.searchsorted(offsets[field.level], row, side="right")) - 1
+            where = graph_place(graph, archive.names)
+            raise DataError(f"{where}: '{name}' holds a NaN or an infinite value")
+
+
+def _check_edges(archive: GraphArchive) -> None:
+    busy = np.flatnonzero(archive.num_edges)
+    sizes, starts = archive.num_nodes[busy], archive.edge_offsets[busy]
+    for row in archive.edge_index if len(busy) else ():
+        outside = np.minimum.reduceat(row, starts) < 0
+        outside |= np.maximum.reduceat(row, starts) >= sizes
+        if outside.any():
+            graph = int(busy[np.flatnonzero(outside)[0]])
+            edges = archive.edge_index[:, slice(*archive.edge_offsets[graph : graph + 2])]
+            size = int(archive.num_nodes[graph])
+            column = np.flatnonzero(((edges < 0) | (edges >= size)).any(0))[0]
+            raise DataError(
+                f"{graph_place(graph, archive.names)}: edge {edges[:, column].tolist()} (column "
+                f"{column}) leads to a node that is not there; the graph has nodes 0 to {size - 1}"
+            )
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w .+()-]*", name):
+        raise DataError(f"attribute {name!r}: expected a name of letters, digits and _")
+    if name in _OURS:
+        raise DataError(f"attribute '{name}': is computed here; leave it out")
+    # PyG shifts or joins these in another way when it makes a batch.
+    if name == "face" or "index" in name or "batch" in name:
+        raise DataError(
+            f"attribute '{name}': with 'index', 'batch' or 'face' in its name PyG takes it for "
+            f"numbers of nodes, which an archive keeps for edges only; rename it, or leave it out"
+        )
+
+
+def _check_type(name: str, field: Field) -> None:
+    found, wanted = field.values.dtype, field.dtype
+    for dtype in (found, wanted):
+        text = dtype.kind == "U" and field.level == "graph" and field.values.ndim == 1
+        if not text and (dtype.kind not in "biuf" or dtype.itemsize > 8 or not dtype.isnative):
+            raise DataError(f"attribute '{name}': {dtype} is not a type that an archive keeps")
+    if not np.can_cast(found, wanted, "same_kind"):
+        raise DataError(f"attribute '{name}': {found} is not to be read as {wanted}")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__}: {value!r}")
