@@ -212,6 +212,19 @@ def test_frequencies_are_drawn_in_training_only(draw):
     assert torch.equal(model(batch), everything(batch))
 
 
+def test_frequencies_are_drawn_in_evaluation_where_asked_for():
+    model = Eigenformer(small_config(frequency_fraction=0.3)).eval()
+    batch = random_batch([12, 15])
+    first, again = model(batch, draw_seeds=[1, 2]), model(batch, draw_seeds=[1, 2])
+    assert torch.equal(first, again)
+    assert not torch.equal(first, model(batch))
+    changed = model(batch, draw_seeds=[1, 3])
+    assert torch.allclose(changed[0], first[0], atol=1e-6)
+    assert not torch.allclose(changed[1], first[1], atol=1e-6)
+    full = Eigenformer(small_config()).eval()
+    assert torch.equal(full(batch, draw_seeds=[1, 2]), full(batch))
+
+
 def two_graphs(**attributes: torch.Tensor) -> Batch:
     """A good graph 0, and a graph 1 with other attributes."""
     bad = graph(3, [(0, 1), (1, 2)])

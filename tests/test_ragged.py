@@ -71,6 +71,21 @@ def test_whole_eigenspaces_are_drawn_outwards(fraction, seed):
         assert taken.sum() - taken.max() < share
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_draw_by_seeds_depends_on_the_graph_alone(whole):
+    graphs = random_batch([9, 12, 7]).to_data_list()
+    together = RaggedGraphs.from_data(Batch.from_data_list(graphs))
+    parts = drawn(together.draw_frequencies(0.4, whole, seeds=[5, 6, 7]))
+    for data, seed, part in zip(graphs, (5, 6, 7), parts, strict=True):
+        torch.rand(3)
+        alone = RaggedGraphs.from_data(data).draw_frequencies(0.4, whole, seeds=[seed])
+        assert torch.equal(alone.frequency_weights, part)
+    other = drawn(together.draw_frequencies(0.4, whole, seeds=[8, 9, 10]))
+    assert not all(torch.equal(a, b) for a, b in zip(parts, other, strict=True))
+    with pytest.raises(ValueError, match="seeds: 2 for 3 graphs"):
+        together.draw_frequencies(0.4, whole, seeds=[1, 2])
+
+
 def test_every_frequency_is_drawn_sometimes():
     ragged = RaggedGraphs.from_data(random_batch([10]))
     total = sum(ragged.draw_frequencies(0.3).frequency_weights for _ in range(200))

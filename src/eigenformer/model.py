@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
@@ -107,22 +108,37 @@ class Eigenformer(nn.Module):
         return load_model(folder)[0]
 
     @overload
-    def forward(self, batch: Data, return_attention: Literal[False] = False) -> Tensor: ...
+    def forward(
+        self,
+        batch: Data,
+        return_attention: Literal[False] = False,
+        draw_seeds: Sequence[int] | None = None,
+    ) -> Tensor: ...
 
     @overload
     def forward(
-        self, batch: Data, return_attention: Literal[True]
+        self,
+        batch: Data,
+        return_attention: Literal[True],
+        draw_seeds: Sequence[int] | None = None,
     ) -> tuple[Tensor, list[list[Tensor]]]: ...
 
     def forward(
-        self, batch: Data, return_attention: bool = False
+        self,
+        batch: Data,
+        return_attention: bool = False,
+        draw_seeds: Sequence[int] | None = None,
     ) -> Tensor | tuple[Tensor, list[list[Tensor]]]:
         """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``.
 
-        With ``return_attention`` also the attention as ``attention[layer][graph]``, each
-        ``[heads, n, n]``.
+        Args:
+            batch: The graphs, with their spectra.
+            return_attention: Whether to return also the attention as ``attention[layer][graph]``,
+                each ``[heads, n, n]``.
+            draw_seeds: One for each graph: draw ``frequency_fraction`` of its frequencies, by this
+                seed, in evaluation too, where otherwise all are used.
         """
-        x, edge_attr, graphs = self._prepare(batch)
+        x, edge_attr, graphs = self._prepare(batch, draw_seeds)
         if not return_attention:
             return self.predict(x, edge_attr, graphs)
         attention: list[list[Tensor]] = []
@@ -151,15 +167,17 @@ class Eigenformer(nn.Module):
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
     @torch.compiler.disable
-    def _prepare(self, batch: Data) -> tuple[Tensor, Tensor | None, AttentionKernel]:
+    def _prepare(
+        self, batch: Data, draw_seeds: Sequence[int] | None = None
+    ) -> tuple[Tensor, Tensor | None, AttentionKernel]:
         """What does not depend on the weights: the features, checked, and the structure."""
         graphs = RaggedGraphs.from_data(batch, self.head.weight.dtype)
         x, edge_attr = self._features(batch, graphs)
         check_batch_norm(self, graphs.num_nodes)
-        if self.training and self.config.frequency_fraction < 1:
-            graphs = graphs.draw_frequencies(
-                self.config.frequency_fraction, self.config.frequency_draw == "eigenspaces"
-            )
+        draws = self.training or draw_seeds is not None
+        if draws and self.config.frequency_fraction < 1:
+            whole = self.config.frequency_draw == "eigenspaces"
+            graphs = graphs.draw_frequencies(self.config.frequency_fraction, whole, draw_seeds)
         return x, edge_attr, prepare(graphs, self.config.attention_backend)
 
     def _represent(

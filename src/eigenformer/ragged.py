@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -78,13 +79,24 @@ class RaggedGraphs:
         out = edge_attr.new_zeros(self.edge_index.size(1), *edge_attr.shape[1:])
         return out.index_add(0, self.edge_slot, edge_attr)
 
-    def draw_frequencies(self, fraction: float, whole_eigenspaces: bool = True) -> RaggedGraphs:
+    def draw_frequencies(
+        self,
+        fraction: float,
+        whole_eigenspaces: bool = True,
+        seeds: Sequence[int] | None = None,
+    ) -> RaggedGraphs:
         r"""A random subset of each graph's frequencies, :math:`\lceil f n \rceil` of n.
 
-        Whole eigenspaces are drawn, rounded outwards, so that the result does not depend on the
-        choice of a basis. ``whole_eigenspaces=False`` is the paper's literal draw, frequency by
-        frequency, which does where an eigenvalue repeats.
+        Args:
+            fraction: f.
+            whole_eigenspaces: Draw whole eigenspaces, rounded outwards, so that the result does
+                not depend on the choice of a basis. False is the paper's literal draw, frequency
+                by frequency, which does where an eigenvalue repeats.
+            seeds: One for each graph: its draw is then a function of its seed, whatever else is
+                in the batch (default: PyTorch's own random numbers).
         """
+        if seeds is not None and len(seeds) != self.num_graphs:
+            raise ValueError(f"seeds: {len(seeds)} for {self.num_graphs} graphs")
         device = self.eigenvalues.device
         graph = _graph_of_rows(self.frequencies, device)
         if whole_eigenspaces:
@@ -98,7 +110,8 @@ class RaggedGraphs:
         count = unit.bincount()
         unit_graph = torch.empty_like(count).index_copy_(0, unit, graph)
         # Sort by graph, at random within it; then take units while the graph is short of its share.
-        order = torch.rand(len(count), dtype=torch.float64, device=device).add(unit_graph).argsort()
+        chance = _random_numbers(unit_graph, seeds)
+        order = chance.add(unit_graph).argsort()
         taken = count[order].cumsum(0) - count[order]
         before = torch.tensor([0, *accumulate(self.frequencies)][:-1], device=device)
         share = torch.tensor(self.sizes, dtype=torch.float64, device=device).mul(fraction)
@@ -107,6 +120,19 @@ class RaggedGraphs:
         keep = taken - before[unit_graph[order]] < share[unit_graph[order]]
         kept = torch.zeros_like(keep).index_copy_(0, order, keep)[unit]
         return replace(self, frequency_weights=kept.to(self.eigenvalues.dtype))
+
+
+def _random_numbers(graph: Tensor, seeds: Sequence[int] | None) -> Tensor:
+    """One number in [0, 1) per entry of ``graph``; with seeds, from a stream for each graph."""
+    if seeds is None:
+        return torch.rand(len(graph), dtype=torch.float64, device=graph.device)
+    streams = [torch.Generator().manual_seed(seed) for seed in seeds]
+    counts = graph.bincount(minlength=len(seeds)).tolist()
+    numbers = [
+        torch.rand(count, dtype=torch.float64, generator=stream)
+        for count, stream in zip(counts, streams, strict=True)
+    ]
+    return torch.cat(numbers).to(graph.device)
 
 
 def name_graph(rows: Tensor, graph_of_row: Tensor) -> str:

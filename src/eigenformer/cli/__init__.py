@@ -17,6 +17,7 @@ _COMMANDS = {
     "predict": "predict for new molecules or graphs with a trained model",
     "runs": "a table of the runs below a folder",
     "reproduce": "a preset's full schedule for several seeds, beside the paper's figure",
+    "ablate": "the same training with one thing changed: frequencies, degree scaler",
     "table": "the paper's result tables, with the runs below a folder",
     "demo": "train a small model on generated graphs: no download, about a minute",
     "bench": "measure time and memory, side by side with other graph networks",

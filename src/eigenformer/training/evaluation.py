@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import torch
+from torch_geometric.data import Batch
 
 from eigenformer.config import load_preset
 from eigenformer.data.batching import GraphDataset
@@ -17,23 +20,53 @@ from eigenformer.training.inputs import load_data
 from eigenformer.training.metrics import Score
 from eigenformer.training.planning import check_fit
 from eigenformer.training.run_folder import CONFIG, RunFolder
+from eigenformer.training.seeding import derived_seed
 from eigenformer.training.task import read_targets
 
 
 @torch.no_grad()
 def evaluate(
-    model: Eigenformer, dataset: GraphDataset, outputs: Outputs, batch_size: int = 32
+    model: Eigenformer,
+    dataset: GraphDataset,
+    outputs: Outputs,
+    batch_size: int = 32,
+    draw: int | None = None,
 ) -> float:
-    """The metric of a model on a set of graphs, each of them used once."""
+    """The metric of a model on a set of graphs, each of them used once.
+
+    Args:
+        model: The model.
+        dataset: The graphs.
+        outputs: What it predicts.
+        batch_size: Graphs at a time.
+        draw: Use a part of the frequencies, as the model was trained: which ones is a function of
+            this number and of the graph's place in its archive (default: all frequencies).
+    """
     score = Score(outputs)
     was_training = model.training
     model.eval()
     try:
-        for batch in graph_loader(dataset, EpochBatches(len(dataset), batch_size)):
-            score.update(model(batch), read_targets(outputs, batch))
+        for batch, seeds in seeded_batches(dataset, batch_size, draw):
+            score.update(model(batch, draw_seeds=seeds), read_targets(outputs, batch))
     finally:
         model.train(was_training)
     return score.compute()
+
+
+def seeded_batches(
+    dataset: GraphDataset, batch_size: int, draw: int | None = None
+) -> Iterator[tuple[Batch, list[int] | None]]:
+    """All graphs in order, with the seeds of a draw of their frequencies.
+
+    A graph's seed depends on the draw and on its place in the archive, not on its batch.
+    """
+    places = iter(dataset.indices.tolist())
+    for batch in graph_loader(dataset, EpochBatches(len(dataset), batch_size)):
+        graphs = islice(places, batch.num_graphs)
+        if draw is None:
+            yield batch, None
+        else:
+            yield batch, [derived_seed(draw, "frequencies", graph) for graph in graphs]
 
 
 def evaluate_folder(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eigenformer.config import load_preset
+from eigenformer.config import RunConfig, load_preset
 from eigenformer.data.progress import Reporter
 from eigenformer.training.inputs import TrainingData
 from eigenformer.training.loop import resume_run, start_run
@@ -43,7 +43,7 @@ def reproduce(
     for seed in seeds:
         folder = Path(out) / f"{preset}-seed{seed}"
         config, data = plan({**base, "seed": seed}, raw_dir, cache_dir, report=report)
-        summary = _finish(folder, config, data, report)
+        summary = finish_run(folder, config, data, report)
         results.append(float(summary["test"]))
         report.say(f"seed {seed}: test {summary['metric']} {summary['test']:.4f}")
     percent = 100 if summary["metric"] in ("accuracy", "weighted_accuracy") else 1
@@ -55,7 +55,10 @@ def reproduce(
     return f"{preset}: test {record.paper.metric} {shown}; the paper: {record.paper.result} (1 run)"
 
 
-def _finish(folder: Path, config: Any, data: TrainingData, report: Reporter) -> dict[str, Any]:
+def finish_run(
+    folder: Path, config: RunConfig, data: TrainingData, report: Reporter
+) -> dict[str, Any]:
+    """The summary of a run that is there, trained to its end first if it was not."""
     if not (folder / CONFIG).is_file():
         return start_run(config, data, folder, report)
     run = RunFolder.open(folder)

@@ -1,0 +1,76 @@
+"""``eigenformer ablate``: the same training with one thing changed."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eigenformer.cli.settings import add_folders, add_training, settings_of
+
+if TYPE_CHECKING:
+    from eigenformer.training.ablation import Ablation, Variant
+
+DOTTED_SETTINGS = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to change, in which model."""
+    common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    common.add_argument("name", metavar="PRESET_OR_DATASET", help="for example zinc-feat")
+    common.add_argument("--seeds", type=int, nargs="+", default=[0], metavar="SEED")
+    common.add_argument("--out", type=Path, help="(default: runs/ablation-WHAT-NAME)")
+    add_training(common)
+    add_folders(common)
+    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+
+    text = "train with a fraction of the frequencies: the paper's Table 3"
+    frequencies = what.add_parser(
+        "frequencies", parents=[common], help=text, description=text, allow_abbrev=False
+    )
+    frequencies.add_argument(
+        "--fractions", dest="shares", type=float, nargs="+", default=[1.0, 0.8, 0.6, 0.4, 0.2]
+    )
+    frequencies.add_argument("--draws", type=int, default=4, help="of the test with a part")
+
+    text = "train with the paper's degree scaler, with one in each layer, without"
+    what.add_parser(
+        "degree-scaler", parents=[common], help=text, description=text, allow_abbrev=False
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Trains what is missing, prints the table and writes it beside the runs."""
+    from eigenformer.training.ablation import frequency_variants, scaler_variants
+    from eigenformer.training.ablation_tables import frequency_table, scaler_table
+
+    if arguments.what == "frequencies":
+        ablation, out = _train(arguments, frequency_variants(arguments.shares), arguments.draws)
+        _write(frequency_table(ablation), ablation, out)
+    else:
+        ablation, out = _train(arguments, scaler_variants())
+        _write(scaler_table(ablation), ablation, out)
+
+
+def _train(
+    arguments: argparse.Namespace, variants: list[Variant], draws: int = 1
+) -> tuple[Ablation, Path]:
+    from eigenformer.training.ablation import ablate
+    from eigenformer.training.reporting import LineReporter
+
+    name = Path(arguments.name).name.split(".")[0]
+    out = arguments.out or Path("runs") / f"ablation-{arguments.what}-{name}"
+    settings = settings_of(arguments)
+    folders = (arguments.raw_dir, arguments.cache_dir)
+    report = LineReporter()
+    seeds = arguments.seeds
+    return ablate(arguments.name, variants, seeds, out, settings, draws, *folders, report), out
+
+
+def _write(table: str, ablation: Ablation, out: Path) -> None:
+    from eigenformer.model_folder import write_atomic
+    from eigenformer.training.ablation_tables import records
+
+    write_atomic(out / "table.md", table.encode())
+    write_atomic(out / "results.csv", records(ablation).encode())
+    print(f"\n{table}\n{out / 'table.md'}, {out / 'results.csv'}")
