@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 NATIVE := $(wildcard src/eigenformer/kernels/native/*.cpp src/eigenformer/kernels/native/*.h)
 
-.PHONY: install test test-slow test-sanitize bench lint format clean
+.PHONY: install demo test test-slow test-sanitize bench lint format clean
 
 install: $(INSTALLED)
 
@@ -13,6 +13,10 @@ $(INSTALLED): pyproject.toml constraints.txt setup.py $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
+
+# The main job, on graphs made on the spot; the run goes to a folder of its own each time.
+demo: install
+	$(BIN)/eigenformer demo --out runs/demo-$$(date +%Y%m%d-%H%M%S)
 
 test: install
 	$(BIN)/python -m pytest -m 'not slow'

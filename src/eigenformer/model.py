@@ -57,9 +57,9 @@ class Eigenformer(nn.Module):
             raise TypeError(f"expected an EigenformerConfig, got a {type(config).__name__}")
         self.config = config
         d = config.hidden_dim
-        self.node_encoder = _encoder(config.node_encoder, d)
+        self.node_encoder = build_encoder(config.node_encoder, d)
         self.edge_encoder = (
-            None if config.edge_encoder is None else _encoder(config.edge_encoder, d)
+            None if config.edge_encoder is None else build_encoder(config.edge_encoder, d)
         )
         self.input_norm = nn.BatchNorm1d(d) if config.input_norm else None
         self.degree_scaler = DegreeScaler(d) if config.degree_scaler == "shared" else None
@@ -228,7 +228,8 @@ class Eigenformer(nn.Module):
         return x, _feature(batch, "edge_attr", self.edge_encoder, edge_graph)
 
 
-def _encoder(spec: EncoderSpec, channels: int) -> FeatureEncoder:
+def build_encoder(spec: EncoderSpec, channels: int) -> FeatureEncoder:
+    """The encoder that a specification asks for, with new weights."""
     if isinstance(spec, EmbeddingSpec):
         return EmbeddingEncoder(channels, spec.num_types, spec.width, spec.no_edge_type)
     if isinstance(spec, CategoricalSpec):

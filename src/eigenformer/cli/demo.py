@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Trains."""
+    """Trains an Eigenformer, then what it is compared with."""
+    from eigenformer.training.baselines import NETWORKS, majority, train_baseline
     from eigenformer.training.loop import start_run
     from eigenformer.training.planning import merge, plan
     from eigenformer.training.reporting import LineReporter
@@ -38,5 +39,14 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"demo: find the pattern hidden in random graphs (PATTERN, {size} graphs made here)")
     report = LineReporter()
     config, data = plan(wanted, arguments.raw_dir, arguments.cache_dir, report=report)
-    start_run(config, data, arguments.out, report)
-    print(f"next: eigenformer evaluate {arguments.out}")
+    summary = start_run(config, data, arguments.out, report)
+    results = [("Eigenformer", summary["parameters"], summary["test"])]
+    for network in NETWORKS:
+        print(f"the same training for PyG's {network}, of the same size ...", flush=True)
+        baseline = train_baseline(network, config, data)
+        results.append((baseline.name, baseline.parameters, baseline.test))
+    results.append(("majority class", 0, majority(data).test))
+    print(f"\n{'test set':<16}{'parameters':>10}{'weighted accuracy':>20}")
+    for name, parameters, test in results:
+        print(f"{name:<16}{parameters:>10}{100 * test:>18.1f} %")
+    print(f"\nnext: eigenformer evaluate {arguments.out}")

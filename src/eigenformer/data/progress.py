@@ -34,7 +34,7 @@ class Reporter:
 
 
 class TerminalReporter(Reporter):
-    """Prints to the terminal, with progress bars."""
+    """Prints lines, and progress bars where there is a terminal to draw them on."""
 
     def notice(self, message: str) -> None:
         self.say(message)
@@ -48,7 +48,9 @@ class TerminalReporter(Reporter):
     def step(self, title: str, total: int, unit: str = "graphs", done: int = 0) -> Iterator[Step]:
         from tqdm import tqdm
 
-        with tqdm(total=total, initial=done, desc=title, unit=f" {unit}", unit_scale=True) as bar:
+        # disable=None: no bar where nobody watches.
+        look = {"desc": title, "unit": f" {unit}", "unit_scale": True, "disable": None}
+        with tqdm(total=total, initial=done, **look) as bar:
             yield _Bar(bar)
 
 

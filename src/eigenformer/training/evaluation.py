@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from torch import nn
 from torch_geometric.data import Batch
 
 from eigenformer.config import load_preset
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.progress import Reporter
-from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelFolderError, Outputs, load_model
 from eigenformer.training.data_module import EpochBatches, graph_loader
 from eigenformer.training.inputs import load_data
@@ -26,7 +26,7 @@ from eigenformer.training.task import read_targets
 
 @torch.no_grad()
 def evaluate(
-    model: Eigenformer,
+    model: nn.Module,
     dataset: GraphDataset,
     outputs: Outputs,
     batch_size: int = 32,
@@ -47,7 +47,8 @@ def evaluate(
     model.eval()
     try:
         for batch, seeds in seeded_batches(dataset, batch_size, draw):
-            score.update(model(batch, draw_seeds=seeds), read_targets(outputs, batch))
+            drawn = {} if seeds is None else {"draw_seeds": seeds}
+            score.update(model(batch, **drawn), read_targets(outputs, batch))
     finally:
         model.train(was_training)
     return score.compute()

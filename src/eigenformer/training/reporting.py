@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from eigenformer.data.progress import Reporter, Step, TerminalReporter
+from eigenformer.data.progress import Reporter, TerminalReporter
 
 
 class SilentReporter(Reporter):
@@ -24,9 +22,3 @@ class LineReporter(TerminalReporter):
 
     def notice(self, message: str) -> None:
         print(message, file=sys.stderr, flush=True)
-
-    @contextmanager
-    def step(self, title: str, total: int, unit: str = "graphs", done: int = 0) -> Iterator[Step]:
-        maker = TerminalReporter() if sys.stderr.isatty() else Reporter()
-        with maker.step(title, total, unit, done) as step:
-            yield step

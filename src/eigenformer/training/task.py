@@ -1,4 +1,4 @@
-"""An Eigenformer with its loss, its metric and its optimiser: what Lightning trains."""
+"""A model with its loss, its metric and its optimiser: what Lightning trains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from torch_geometric.data import Batch
 from torchmetrics import MeanMetric
 
 from eigenformer.config import TrainingConfig
-from eigenformer.model import Eigenformer
 from eigenformer.model_folder import Outputs
 from eigenformer.training.losses import loss_terms
 from eigenformer.training.metrics import Score
@@ -37,14 +36,14 @@ class EigenformerTask(pl.LightningModule):
     Logs ``train_loss``, ``val_loss`` and the metric with the same prefixes, every epoch.
 
     Args:
-        model: The model.
+        model: An Eigenformer, or any other that takes a batch and gives as many numbers.
         outputs: What it predicts.
         training: How it is trained.
         seed: Of everything random in a step.
     """
 
     def __init__(
-        self, model: Eigenformer, outputs: Outputs, training: TrainingConfig, seed: int = 0
+        self, model: nn.Module, outputs: Outputs, training: TrainingConfig, seed: int = 0
     ) -> None:
         super().__init__()
         self.model, self.outputs, self.training_config, self.seed = model, outputs, training, seed
