@@ -19,7 +19,7 @@ _COMMANDS = {
     "reproduce": "a preset's full schedule for several seeds, beside the paper's figure",
     "ablate": "the same training with one thing changed: frequencies, degree scaler",
     "table": "the paper's result tables, with the runs below a folder",
-    "demo": "train a small model on generated graphs: no download, about a minute",
+    "demo": "train on generated graphs, beside other networks: no download, a few minutes",
     "bench": "measure time and memory, side by side with other graph networks",
     "data": "prepare the benchmarks and your own graphs, and see what is there",
     "doctor": "say which attention path is active and why, and check it",

@@ -1,0 +1,111 @@
+"""Every setting, as a page: made from the dataclasses, so that it cannot drift from them.
+
+``python -m eigenformer.config.reference > docs/settings.md`` writes the page.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import types
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from eigenformer.config.model import (
+    CategoricalSpec,
+    EigenformerConfig,
+    EmbeddingSpec,
+    LinearSpec,
+    OnesSpec,
+)
+from eigenformer.config.run import DataConfig, RunConfig, TrainingConfig
+from eigenformer.config.settings import Settings
+
+_SECTIONS: tuple[tuple[str, type[Settings], str], ...] = (
+    ("The run", RunConfig, ""),
+    ("`data`", DataConfig, "data."),
+    ("`model`", EigenformerConfig, "model."),
+    ("`training`", TrainingConfig, "training."),
+)
+_ENCODERS = (EmbeddingSpec, CategoricalSpec, LinearSpec, OnesSpec)
+
+_HEAD = """# Every setting
+
+Made from the code by `python -m eigenformer.config.reference`; a test compares them.
+
+A setting is given on the command line by its dotted name (`--model.layers 4`), in a file for
+`--config` as YAML, and in Python as a plain dictionary for `plan` or as an argument of the
+dataclass. What is not given to a run comes from its preset and its data; the default here is that
+of the dataclass, and — means that there is none.
+"""
+
+
+def settings_page() -> str:
+    """The page, as Markdown."""
+    parts = [_HEAD]
+    for title, cls, prefix in _SECTIONS:
+        parts.append(f"## {title}\n\n{_summary(cls)}\n\n{_table(cls, prefix)}")
+    parts.append(
+        "## Encoders\n\nFor `model.node_encoder` and `model.edge_encoder`; `kind` tells which."
+    )
+    for cls in _ENCODERS:
+        kind = get_args(get_type_hints(cls)["kind"])[0]
+        parts.append(f"### `kind: {kind}`\n\n{_summary(cls)}\n\n{_table(cls, '')}".rstrip())
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _table(cls: type[Settings], prefix: str) -> str:
+    texts = _arguments(cls)
+    hints = get_type_hints(cls)
+    rows = [
+        f"| `{prefix}{field.name}` | {_type(hints[field.name])} | {_default(field)} | "
+        f"{texts[field.name]} |"
+        for field in dataclasses.fields(cls)
+        if field.name != "kind"
+    ]
+    if not rows:
+        return ""
+    return "\n".join(
+        ["| setting | type | default | what it does |", "| --- | --- | --- | --- |", *rows]
+    )
+
+
+def _summary(cls: type[Settings]) -> str:
+    return (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _arguments(cls: type[Settings]) -> dict[str, str]:
+    """The texts below ``Args:`` in a docstring, by name."""
+    _, _, text = (inspect.getdoc(cls) or "").partition("Args:\n")
+    found = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", text, re.M)
+    return {name: re.sub(r"\s+", " ", words).replace("``", "`") for name, words in found}
+
+
+def _type(annotation: Any) -> str:
+    origin, members = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return ", ".join(f"`{member}`" for member in members)
+    if origin in (Union, types.UnionType):
+        if any(isinstance(m, type) and issubclass(m, Settings) for m in members):
+            return "an encoder" + (" or null" if type(None) in members else "")
+        return " or ".join("null" if m is type(None) else _type(m) for m in members)
+    if origin is tuple:
+        return f"list of {members[0].__name__}"
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return "settings"
+    return annotation.__name__
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    value = field.default
+    if value is dataclasses.MISSING:
+        return "—"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{list(value) if isinstance(value, tuple) else value}`"
+
+
+if __name__ == "__main__":
+    print(settings_page(), end="")
