@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenformer.analysis.filters import learned_filters
 from eigenformer.analysis.heads import attention_of
 from eigenformer.analysis.subject import find_subject, graph_of
 from eigenformer.data.errors import DataError
@@ -45,18 +44,6 @@ def test_attention_rows_sum_to_one_and_leave_the_model_as_it_was(preset: str) ->
     assert seen.weights.shape == (2, 8, 4, 4)
     assert seen.weights.sum(-1).numpy() == pytest.approx(1, abs=1e-5)
     assert model.training
-
-
-def test_filters_are_the_functions_of_the_layers() -> None:
-    model = Eigenformer.from_preset("zinc", layers=3)
-    filters = learned_filters(model, samples=11)
-    assert filters.phi2.shape == filters.phi1.shape == (3, 8, 11)
-    phi2 = model.layers[1].attention.phi2(model.head.weight.new_full((8, 1), 0.4))
-    assert filters.phi2[1, :, 2] == pytest.approx(phi2[:, 0].detach().numpy(), abs=1e-6)
-    bound = np.abs(filters.phi2).max(-1)
-    assert filters.scores[..., -1] == pytest.approx(bound)
-    phi1 = model.layers[2].attention.phi1(model.head.weight.new_zeros(8, 1))
-    assert filters.phi1[2, :, 5] == pytest.approx(phi1[:, 0].detach().numpy(), abs=1e-6)
 
 
 def test_a_generated_graph_is_a_subject() -> None:

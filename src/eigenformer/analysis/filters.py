@@ -15,20 +15,25 @@ from eigenformer.model import Eigenformer
 class Filters:
     r"""The two scalar functions of every layer and head, sampled.
 
-    A head scores a pair by :math:`s_{ij} = \sum_k u_k[i] u_k[j] \phi_2(\lambda_k)`, so that
-    :math:`|s_{ij}| \le \max |\phi_2|`: the range of :math:`\phi_1` is known without any graph.
+    A head scores a pair by :math:`s_{ij} = \sum_k u_k[i] u_k[j] \phi_2(\lambda_k)`. The
+    eigenvectors are orthonormal, so :math:`s_{ii}` is a mean of :math:`\phi_2`, between its
+    smallest and its largest value, and a constant adds nothing to the others:
+    :math:`|s_{ij}| \le (\max \phi_2 - \min \phi_2) / 2`. What :math:`\phi_1` can meet is thus
+    known without any graph.
 
     Args:
         eigenvalues: ``[samples]`` over [0, 2].
         phi2: ``[layers, heads, samples]`` at these eigenvalues.
-        scores: ``[layers, heads, samples]``, each head's own range.
+        scores: ``[layers, heads, samples]``, from the lowest a head can meet to the highest.
         phi1: ``[layers, heads, samples]`` at these scores.
+        reach: ``[layers, heads]``, the largest :math:`|s_{ij}|` of two different nodes.
     """
 
     eigenvalues: np.ndarray
     phi2: np.ndarray
     scores: np.ndarray
     phi1: np.ndarray
+    reach: np.ndarray
 
 
 @torch.no_grad()
@@ -40,15 +45,14 @@ def learned_filters(model: Eigenformer, samples: int = 401) -> Filters:
         samples: Points per curve.
     """
     eigenvalues = torch.linspace(0, 2, samples)
-    phi2, scores, phi1 = [], [], []
-    attentions = (m for m in model.modules() if isinstance(m, SpectrumAwareAttention))
-    for attention in attentions:
-        dtype = attention.value.weight.dtype
-        importance = attention.phi2(eigenvalues.to(dtype).expand(attention.heads, -1))
-        bound = importance.abs().amax(1, keepdim=True)
-        score = torch.linspace(-1, 1, samples, dtype=dtype) * bound
-        phi2.append(importance)
-        scores.append(score)
-        phi1.append(attention.phi1(score))
-    stacks = (torch.stack(part).float().numpy() for part in (phi2, scores, phi1))
+    parts = []
+    for attention in (m for m in model.modules() if isinstance(m, SpectrumAwareAttention)):
+        places = eigenvalues.to(attention.value.weight)
+        phi2 = attention.phi2(places.expand(attention.heads, -1))
+        least, most = phi2.amin(1, keepdim=True), phi2.amax(1, keepdim=True)
+        reach = (most - least) / 2
+        low, high = torch.minimum(least, -reach), torch.maximum(most, reach)
+        scores = low + (high - low) * places / 2
+        parts.append((phi2, scores, attention.phi1(scores), reach[:, 0]))
+    stacks = (torch.stack(part).float().cpu().numpy() for part in zip(*parts, strict=True))
     return Filters(eigenvalues.numpy(), *stacks)

@@ -19,6 +19,7 @@ _COMMANDS = {
     "reproduce": "a preset's full schedule for several seeds, beside the paper's figure",
     "ablate": "the same training with one thing changed: frequencies, degree scaler",
     "table": "the paper's result tables, with the runs below a folder",
+    "figures": "draw the paper's figures from a run, a dataset, a graph or a preset",
     "demo": "train on generated graphs, beside other networks: no download, a few minutes",
     "bench": "measure time and memory, side by side with other graph networks",
     "data": "prepare the benchmarks and your own graphs, and see what is there",
@@ -69,7 +70,7 @@ def _fail(arguments: argparse.Namespace, message: str, code: int) -> int:
 def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or ''}: {error.strerror}".lstrip(": ")
-    if isinstance(error, ValueError) or _stopped(error):
+    if isinstance(error, ValueError | ImportError) or _stopped(error):
         return str(error)
     return f"{type(error).__name__}: {error} (--debug shows where)"
 

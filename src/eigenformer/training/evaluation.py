@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from torch_geometric.data import Batch
 from eigenformer.config import load_preset
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.progress import Reporter
+from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelFolderError, Outputs, load_model
 from eigenformer.training.data_module import EpochBatches, graph_loader
 from eigenformer.training.inputs import load_data
@@ -70,15 +71,32 @@ def seeded_batches(
             yield batch, [derived_seed(draw, "frequencies", graph) for graph in graphs]
 
 
-def evaluate_folder(
+@dataclass(frozen=True)
+class FolderGraphs:
+    """A trained model and graphs for it.
+
+    Args:
+        model: In evaluation mode.
+        outputs: What it predicts.
+        graphs: Of one split.
+        batch_size: That of the run, for then figures agree to the last bit.
+    """
+
+    model: Eigenformer
+    outputs: Outputs
+    graphs: GraphDataset
+    batch_size: int
+
+
+def load_folder(
     path: str | Path,
     split: str = "test",
     dataset: str | None = None,
     raw_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
     report: Reporter | None = None,
-) -> tuple[str, float, int]:
-    """The metric's name, its value and the number of graphs, for a folder with a model.
+) -> FolderGraphs:
+    """The model of a folder, and graphs of the data it was trained on.
 
     Args:
         path: A run folder, or any folder with ``model.safetensors`` and ``model.json``.
@@ -100,12 +118,27 @@ def evaluate_folder(
     graphs = data.dataset(split)
     if not len(graphs):
         raise ModelFolderError(f"{config.dataset}: no graphs in the split '{split}'")
-    value = evaluate(model, graphs, card.outputs, _batch_size(Path(path), card.preset))
-    return card.outputs.metric, value, len(graphs)
+    return FolderGraphs(model, card.outputs, graphs, _batch_size(Path(path), card.preset))
+
+
+def evaluate_folder(
+    path: str | Path,
+    split: str = "test",
+    dataset: str | None = None,
+    raw_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    report: Reporter | None = None,
+) -> tuple[str, float, int]:
+    """The metric's name, its value and the number of graphs, for a folder with a model.
+
+    Takes what :func:`load_folder` takes.
+    """
+    found = load_folder(path, split, dataset, raw_dir, cache_dir, report)
+    value = evaluate(found.model, found.graphs, found.outputs, found.batch_size)
+    return found.outputs.metric, value, len(found.graphs)
 
 
 def _batch_size(path: Path, preset: str | None) -> int:
-    """The run's own, for then the figures agree to the last bit."""
     if (path / CONFIG).is_file():
         return RunFolder.open(path).read_config().training.batch_size
     return 32 if preset is None else load_preset(preset).training.batch_size

@@ -1,0 +1,71 @@
+"""How runs went, epoch by epoch. Imports no PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from eigenformer.training.run_folder import METRICS, RunError, RunFolder
+
+
+@dataclass(frozen=True, eq=False)
+class RunCurves:
+    """The record of a run.
+
+    Args:
+        name: The folder's.
+        metric: What validation is measured by.
+        higher_is_better: Of that metric.
+        epochs: ``[epochs]``, counted from 1.
+        train_loss: ``[epochs]``.
+        validation: ``[epochs]``, the metric.
+        best_epoch: The one with the best validation.
+        test: The metric on the test set, with that epoch's weights; None where it is not known.
+    """
+
+    name: str
+    metric: str
+    higher_is_better: bool
+    epochs: np.ndarray
+    train_loss: np.ndarray
+    validation: np.ndarray
+    best_epoch: int
+    test: float | None
+
+
+def run_curves(paths: Sequence[str | Path]) -> list[RunCurves]:
+    """The curves of several runs, each named by its folder, or by its path where names repeat."""
+    folders = [RunFolder.open(path) for path in paths]
+    names = [folder.path.resolve().name for folder in folders]
+    return [
+        _curves(folder, str(folder.path) if names.count(name) > 1 else name)
+        for folder, name in zip(folders, names, strict=True)
+    ]
+
+
+def _curves(folder: RunFolder, name: str) -> RunCurves:
+    rows = folder.read_metrics()
+    if not rows:
+        raise RunError(f"{folder.path}: no epoch is recorded yet (nothing in {METRICS})")
+    metric = next(
+        (k[len("val_") :] for k in rows[0] if k.startswith("val_") and k != "val_loss"), None
+    )
+    if metric is None or "train_loss" not in rows[0]:
+        raise RunError(f"{folder.path / METRICS}: damaged (no loss, or no metric of validation)")
+    higher = metric != "mae"
+    values = np.array([row[f"val_{metric}"] for row in rows])
+    known = np.where(np.isnan(values), -np.inf, values if higher else -values)
+    test = folder.read_summary().get("test")
+    return RunCurves(
+        name=name,
+        metric=metric,
+        higher_is_better=higher,
+        epochs=np.array([row["epoch"] for row in rows]),
+        train_loss=np.array([row["train_loss"] for row in rows]),
+        validation=values,
+        best_epoch=int(rows[int(known.argmax())]["epoch"]),
+        test=test if isinstance(test, int | float) else None,
+    )

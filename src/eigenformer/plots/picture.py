@@ -1,0 +1,133 @@
+"""A picture with its caption below it, and the files it is written to."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.font_manager import FontProperties
+from matplotlib.transforms import Bbox
+
+from eigenformer.model_folder import write_atomic
+from eigenformer.nearest import unknown
+from eigenformer.plots.style import SMALL, house_style
+
+Layout = Literal["constrained"] | None
+FORMATS = ("pdf", "png", "svg")
+
+_DPI = 200  # of a PNG
+_MARGIN = 0.06  # inches
+_LINE = SMALL * 1.3 / 72  # the height of a line of the caption, in inches
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A drawn figure and what it shows, in words.
+
+    Args:
+        figure: All of it, the caption in its lowest strip.
+        body: Its part above the caption, where the drawing is.
+        caption: What it shows.
+    """
+
+    figure: Figure
+    body: SubFigure
+    caption: str
+
+
+@house_style()
+def new_picture(width: float, height: float, caption: str, layout: Layout = None) -> Picture:
+    """An empty picture of so many inches, not counting the caption, which is set below it.
+
+    Args:
+        width: Of the body and the caption.
+        height: Of the body.
+        caption: What the picture shows.
+        layout: matplotlib's layout engine (default: none, axes stay where they are put).
+    """
+    lines = list(_wrapped(caption, width - 2 * _MARGIN))
+    strip = len(lines) * _LINE + 1.5 * _MARGIN
+    figure = Figure((width, height + strip), layout=layout)
+    body, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, strip))[:, 0]
+    below.text(
+        _MARGIN / width,
+        1 - _MARGIN / strip,
+        "\n".join(lines),
+        va="top",
+        fontsize=SMALL,
+        linespacing=1.1,
+        parse_math=False,
+    )
+    return Picture(figure, body, caption)
+
+
+def picture_format(path: str | Path) -> str:
+    """The format that a file's ending asks for."""
+    ending = Path(path).suffix[1:]
+    if ending.lower() not in FORMATS:
+        raise ValueError(unknown(f"{path}: the ending '{ending}'", ending, FORMATS))
+    return ending.lower()
+
+
+@house_style()
+def picture_bytes(picture: Picture, kind: str = "svg", with_caption: bool = True) -> bytes:
+    """The content of a file; the same picture gives the same bytes.
+
+    Args:
+        picture: What to write.
+        kind: ``svg``, ``pdf`` or ``png``.
+        with_caption: Whether the caption is seen below, or only kept in the file's metadata.
+    """
+    about = "Subject" if kind == "pdf" else "Description"
+    dates = {"svg": "Date", "pdf": "CreationDate"}
+    metadata = {about: picture.caption, **({dates[kind]: None} if kind in dates else {})}
+    below = picture.figure.subfigs[1]
+    width, height = picture.figure.get_size_inches()
+    strip = 0.0 if with_caption else height * _share(picture)
+    stream = io.BytesIO()
+    below.set_visible(with_caption)
+    try:
+        picture.figure.savefig(
+            stream,
+            format=kind,
+            dpi=_DPI,
+            metadata=metadata,
+            bbox_inches=Bbox([[0, strip], [width, height]]),
+        )
+    finally:
+        below.set_visible(True)
+    return stream.getvalue()
+
+
+def save_picture(picture: Picture, path: str | Path) -> None:
+    """Writes a picture, whole or not at all; the file's ending chooses SVG, PDF or PNG."""
+    path = Path(path)
+    content = picture_bytes(picture, picture_format(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, content)
+
+
+def _share(picture: Picture) -> float:
+    body, below = picture.figure.subfigs
+    return below.bbox.height / (below.bbox.height + body.bbox.height)
+
+
+def _wrapped(text: str, width: float) -> Iterator[str]:
+    """Lines of a caption that are no wider than ``width`` inches."""
+    canvas = FigureCanvasAgg(Figure((1, 1), dpi=_DPI))
+    measure, font = canvas.get_renderer(), FontProperties(size=SMALL)
+    line = ""
+    for word in text.split(" "):  # and not at the spaces that hold a formula together
+        longer = f"{line} {word}".strip()
+        wide = measure.get_text_width_height_descent(longer, font, False)[0] > _DPI * width
+        if line and wide:
+            yield line
+            longer = word
+        line = longer
+    if line:
+        yield line
