@@ -129,7 +129,7 @@ def test_precision(table, tmp_path, precision):
         (["zink"], "the nearest is 'zinc'"),
         (["zinc", "--preset", "mnist"], "preset 'mnist' does not fit zinc"),
         (["zinc", "--preset", "zink"], "the nearest is 'zinc"),
-        (["zinc", "--model.layrs", "3"], "model.layrs: unknown; the nearest is 'layers'"),
+        (["zinc", "--model.layrs", "3"], "--model.layrs: unknown; the nearest is 'model.layers'"),
         (["zinc", "--modle.layers", "3"], "the nearest is 'model'"),
         (["zinc", "--layers", "3"], "it is --model.layers"),
         (["zinc", "--epoch", "3"], "the nearest is 'epochs'"),

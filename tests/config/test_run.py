@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from eigenformer.config import ConfigError, load_preset
+from eigenformer.config import ConfigError, RunConfig, load_preset
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,21 @@ from eigenformer.config import ConfigError, load_preset
 def test_impossible_training(change, message):
     with pytest.raises(ConfigError, match=message):
         load_preset("zinc").training.replace(**change)
+
+
+def test_a_part_of_the_settings_is_checked_by_itself():
+    RunConfig.check_part({"training": {"epochs": 3}, "model": {"node_encoder": {"width": 3}}})
+    for part, message in (
+        ({"training": {"epochs": "3"}}, "^training.epochs: expected int"),
+        ({"training": {"epoch": 3}}, "^training.epoch: unknown; the nearest is 'epochs'"),
+        ({"model": {"node_encoder": 3}}, "^model.node_encoder: expected settings with a 'kind'"),
+        ({"model": None}, "^model: expected settings, got None"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            RunConfig.check_part(part)
+
+
+def test_a_precision_may_be_written_as_a_number():
+    RunConfig.check_part({"precision": 32})
+    with pytest.raises(ConfigError, match="precision: '8': unknown"):
+        RunConfig.check_part({"precision": 8})

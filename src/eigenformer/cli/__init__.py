@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from eigenformer import __version__
+from eigenformer.cli.parser import Parser
+from eigenformer.nearest import unknown
 
 # command: what it does; its module has `add_arguments(parser)` and `run(arguments)`.
 _COMMANDS = {
@@ -32,12 +34,13 @@ _INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="eigenformer", description="Graph transformers without positional encodings."
     )
     parser.add_argument("--version", action="version", version=f"eigenformer {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    module = None
+    if argv and not argv[0].startswith("-") and argv[0] not in _COMMANDS:
+        parser.error(unknown(f"command '{argv[0]}'", argv[0], _COMMANDS))
     for name, summary in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         if name in argv[:1]:
@@ -46,9 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             command.add_argument("--debug", action="store_true", help="show tracebacks")
             command.set_defaults(run=module.run)
     arguments, rest = parser.parse_known_args(argv)
-    if rest and not getattr(module, "DOTTED_SETTINGS", False):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    arguments.settings = rest
+    if rest:
+        return _fail(arguments, commands.choices[arguments.command].explain(rest), 2)
     try:
         return int(arguments.run(arguments) or 0)
     except KeyboardInterrupt:

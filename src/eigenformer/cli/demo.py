@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 
 from eigenformer.cli.settings import add_folders, add_training, settings_of
-
-DOTTED_SETTINGS = True
+from eigenformer.config import merge
 
 _SETTINGS = {
     "preset": "pattern",
@@ -29,11 +28,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Trains an Eigenformer, then what it is compared with."""
     from eigenformer.training.baselines import NETWORKS, majority, train_baseline
     from eigenformer.training.loop import start_run
-    from eigenformer.training.planning import merge, plan
+    from eigenformer.training.planning import plan
     from eigenformer.training.reporting import LineReporter
     from eigenformer.training.run_folder import RunFolder
 
-    RunFolder.create(arguments.out)
+    RunFolder.check_new(arguments.out)
     wanted = merge(_SETTINGS, settings_of(arguments))
     size = wanted["data"]["size"]
     print(f"demo: find the pattern hidden in random graphs (PATTERN, {size} graphs made here)")

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from eigenformer.cli.settings import add_folders, add_training, settings_of
 
-DOTTED_SETTINGS = True
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The preset and the seeds."""

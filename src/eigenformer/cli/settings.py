@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
-from eigenformer.config import ConfigError, RunConfig, parse_yaml
-from eigenformer.nearest import unknown
+from eigenformer.config import (
+    ConfigError,
+    DataConfig,
+    EigenformerConfig,
+    RunConfig,
+    Settings,
+    TrainingConfig,
+    merge,
+    parse_yaml,
+)
+from eigenformer.config.settings import alternatives, setting_types
+from eigenformer.config.yaml_text import line_of
 
 # option: where its value goes in the settings of a run
 _PLACES = {
@@ -34,7 +43,7 @@ _PLACES = {
     "max_bad_rows": "data.max_bad_rows",
     "dataset": "data.dataset",
 }
-_SECTIONS = ("model", "training", "data")
+_SECTIONS = {"model": EigenformerConfig, "training": TrainingConfig, "data": DataConfig}
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +55,8 @@ def add_folders(parser: argparse.ArgumentParser) -> None:
 
 def add_training(parser: argparse.ArgumentParser) -> None:
     """What training commands have in common."""
-    group = parser.add_argument_group("training (defaults: the preset's)")
+    text = "Any setting by its dotted name, too: --model.layers 4, --training.weight_decay 0."
+    group = parser.add_argument_group("training (defaults: the preset's)", text)
     group.add_argument("--epochs", type=int, help="the warm-up shrinks or grows in proportion")
     group.add_argument("--batch-size", type=int, help="graphs per step, over all processes")
     group.add_argument("--lr", type=float, help="peak learning rate")
@@ -56,12 +66,10 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--devices", type=int, help="processes, or GPUs, per machine")
     group.add_argument("--machines", type=int, help="how many machines")
     group.add_argument("--precision", help="32, 64, bf16 or 16")
-    group.add_argument(
-        "--SECTION.NAME",
-        dest="_",
-        metavar="VALUE",
-        help="any setting by its dotted name: --model.layers 4, --training.weight_decay 0",
-    )
+    for name, annotation in _dotted():
+        # No default: None is a value that can be asked for.
+        hidden: dict[str, Any] = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
+        group.add_argument(f"--{name}", **hidden, **_form(annotation))
 
 
 def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -72,67 +80,92 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
     for option, place in _PLACES.items():
         if given.get(option) is not None:
             _put(changes, place, given[option])
-    for place, value in _dotted(arguments.settings):
-        _put(changes, place, value)
-    return _merged(settings, changes)
-
-
-def _merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    for name, _ in _dotted():
+        if name in given:
+            _put(changes, name, given[name])
+    wanted = merge(settings, changes)
     old, new = settings.get("training", {}), changes.get("training", {})
-    if {"epochs", "warmup_epochs"} <= set(old) and "epochs" in new and "warmup_epochs" not in new:
-        new["warmup_epochs"] = old["warmup_epochs"] * new["epochs"] / old["epochs"]
-    result = dict(settings)
-    for key, value in changes.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = _merged(result[key], value) if both else value
-    return result
+    if old.get("epochs") and "warmup_epochs" in old and "epochs" in new:
+        warmup = old["warmup_epochs"] * new["epochs"] / old["epochs"]
+        wanted["training"] = {**wanted["training"], "warmup_epochs": warmup, **new}
+    return wanted
+
+
+def _dotted() -> Iterator[tuple[str, Any]]:
+    """Every setting of a section by its dotted name, and what it may be."""
+    for section, cls in _SECTIONS.items():
+        for name, annotation in setting_types(cls).items():
+            yield f"{section}.{name}", annotation
+            inner: dict[str, Any] = {}
+            for member in alternatives(annotation):
+                if isinstance(member, type) and issubclass(member, Settings):
+                    inner |= setting_types(member)
+            for part, kind in inner.items():
+                yield f"{section}.{name}.{part}", str if part == "kind" else kind
+
+
+def _form(annotation: Any) -> dict[str, Any]:
+    """How a setting is written on the command line."""
+    kind = alternatives(annotation)[0]
+    optional = type(None) in get_args(annotation)
+    if get_origin(kind) is tuple:
+        return {"nargs": "+", "action": _Several, "type": _reader(get_args(kind)[0], False)}
+    if kind is bool:
+        return {"nargs": "?", "const": True, "type": _reader(kind, optional)}
+    return {"type": _reader(kind, optional)}
+
+
+def _reader(kind: Any, optional: bool) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        import yaml
+
+        if optional and text.lower() in ("null", "none", "~"):
+            return None
+        if kind is str or get_origin(kind) is Literal:
+            return text
+        try:
+            return parse_yaml(text)
+        except yaml.YAMLError:
+            raise argparse.ArgumentTypeError(f"'{text}' cannot be read") from None
+
+    return read
+
+
+class _Several(argparse.Action):
+    """``0.9 0.99`` and ``[0.9, 0.99]`` are the same list."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        import yaml
+
+        if len(values) == 1 and isinstance(values[0], str) and values[0].startswith("["):
+            values = [yaml.load(values[0], yaml.BaseLoader)]  # every word stays a word
+        listed = len(values) == 1 and isinstance(values[0], list)
+        setattr(namespace, self.dest, values[0] if listed else values)
 
 
 def _from_file(path: Path) -> dict[str, Any]:
     from eigenformer.training.run_folder import read_yaml
 
-    return read_yaml(path)
-
-
-def _dotted(arguments: Sequence[str]) -> list[tuple[str, Any]]:
-    """``--model.layers 4`` and ``--model.layers=4``; values are read as YAML."""
-    import yaml
-
-    found, rest = [], list(arguments)
-    while rest:
-        name = rest.pop(0)
-        if not name.startswith("--"):
-            raise ConfigError(f"'{name}': not expected here")
-        name, equals, value = name[2:].partition("=")
-        section = name.split(".")[0]
-        if "." not in name:
-            raise ConfigError(_unknown_option(name))
-        if section not in _SECTIONS:
-            raise ConfigError(unknown(f"--{name}", section, _SECTIONS))
-        if not equals:
-            if not rest:
-                raise ConfigError(f"--{name}: a value is missing")
-            value = rest.pop(0)
-        try:
-            found.append((name, parse_yaml(value)))
-        except yaml.YAMLError:
-            raise ConfigError(f"--{name}: '{value}' cannot be read") from None
-    return found
-
-
-def _unknown_option(name: str) -> str:
-    sections = get_type_hints(RunConfig)
-    for section in _SECTIONS:
-        if name.replace("-", "_") in {field.name for field in fields(sections[section])}:
-            return f"--{name}: unknown; it is --{section}.{name.replace('-', '_')}"
-    options = [option.replace("_", "-") for option in _PLACES if option != "dataset"]
-    return unknown(f"--{name}", name, [*options, "from", "out", "config", "resume"])
+    settings = read_yaml(path)
+    try:
+        RunConfig.check_part(settings)
+    except ConfigError as error:
+        line = line_of(path.read_text("utf-8"), str(error).partition(":")[0])
+        raise ConfigError(f"{path}, line {line or 1}: {error}") from None
+    return settings
 
 
 def _put(settings: dict[str, Any], place: str, value: Any) -> None:
     *sections, name = place.split(".")
     for section in sections:
-        settings = settings.setdefault(section, {})
-        if not isinstance(settings, dict):
-            raise ConfigError(f"{place}: '{section}' is not a section")
+        inner = settings.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"--{place}: '{section}' was given as a whole already")
+        settings = inner
     settings[name] = value

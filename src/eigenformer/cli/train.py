@@ -8,8 +8,6 @@ from pathlib import Path
 from eigenformer.cli.settings import add_folders, add_training, settings_of
 from eigenformer.config import ConfigError
 
-DOTTED_SETTINGS = True
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The dataset, and everything that may differ from the preset."""
@@ -31,14 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--split-by", help="random, stratified, scaffold or column")
     own.add_argument("--split-column", metavar="COLUMN", help="train, val or test for each row")
     own.add_argument("--fractions", nargs=3, type=float, help="(default: 0.8 0.1 0.1)")
-    own.add_argument("--max-bad-rows", type=_share, metavar="SHARE", help="(default: 5%%)")
+    own.add_argument("--max-bad-rows", type=share, metavar="SHARE", help="(default: 5%%)")
     add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Trains."""
+    from eigenformer.training.inputs import load_data
     from eigenformer.training.loop import is_first_process, resume_run, start_run
-    from eigenformer.training.planning import plan
+    from eigenformer.training.planning import plan, run_name
     from eigenformer.training.reporting import LineReporter, SilentReporter
     from eigenformer.training.run_folder import RunFolder
 
@@ -48,19 +47,19 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.resume is not None:
         if wanted or arguments.out is not None:
             raise ConfigError("--resume goes on with a run's own settings: give nothing else")
-        stored = RunFolder.open(arguments.resume).read_config().to_dict()
-        config, data = plan(stored, *folders, report=report)
+        config = RunFolder.open(arguments.resume).read_config()
+        data = load_data(config.data, *folders, report=report)
         resume_run(arguments.resume, config, data, report)
         return
     if "dataset" not in wanted.get("data", {}):
-        raise ConfigError("which data? Give a benchmark's name or a path")
-    out = arguments.out
-    if out is not None and is_first_process():
-        RunFolder.create(out)  # before any long work
+        raise ConfigError("which data? Give a benchmark's name or a path, before any --target")
+    out = arguments.out or Path("runs") / run_name(wanted)
+    if is_first_process():
+        RunFolder.check_new(out)  # before any long work
     config, data = plan(wanted, *folders, report=report)
-    out = out or Path("runs") / f"{data.name}-{config.preset}-seed{config.seed}"
     start_run(config, data, out, report)
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
+    """A number, or one with a percent sign."""
     return float(text[:-1]) / 100 if text.endswith("%") else float(text)

@@ -1,5 +1,6 @@
 """Settings: typed dataclasses, and the paper's models as presets. Imports no PyTorch."""
 
+from eigenformer.config.merging import merge
 from eigenformer.config.model import (
     CategoricalSpec,
     EigenformerConfig,
@@ -28,6 +29,7 @@ __all__ = [
     "Settings",
     "TrainingConfig",
     "load_preset",
+    "merge",
     "parse_yaml",
     "presets",
 ]

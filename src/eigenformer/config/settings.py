@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -23,11 +23,11 @@ class Settings:
     """Base of all settings: checked when made, and convertible to and from plain data."""
 
     def __new__(cls: type[T], *values: Any, **named: Any) -> T:
-        _reject_unknown(cls, named)
+        _reject_unknown(named, [f.name for f in dataclasses.fields(cls)])
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        for name, annotation in _annotations(type(self)).items():
+        for name, annotation in setting_types(type(self)).items():
             object.__setattr__(self, name, _checked(getattr(self, name), annotation, name))
         self.check()
 
@@ -39,8 +39,8 @@ class Settings:
         """Builds the settings from plain data; ``path`` is what to call them in an error."""
         if not isinstance(values, Mapping):
             raise ConfigError(f"{path or cls.__name__}: expected settings, got {values!r}")
-        _reject_unknown(cls, values, path)
-        annotations = _annotations(cls)
+        annotations = setting_types(cls)
+        _reject_unknown(values, annotations, path)
         required = {f.name for f in dataclasses.fields(cls) if _is_required(f)}
         for key in sorted(required - set(values)):
             raise ConfigError(f"{_join(path, key)}: missing, and it has no default")
@@ -53,6 +53,23 @@ class Settings:
         except ConfigError as error:
             raise ConfigError(_join(path, str(error))) from None
 
+    @classmethod
+    def check_part(cls, values: Mapping[str, Any], path: str = "") -> None:
+        """Raises for a name or a value that is wrong, in a part of the settings."""
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{path or cls.__name__}: expected settings, got {values!r}")
+        annotations = setting_types(cls)
+        _reject_unknown(values, annotations, path)
+        for key, value in values.items():
+            members = alternatives(annotations[key])
+            if len(members) == 1 and _are_settings(members):
+                members[0].check_part(value, _join(path, key))
+            elif _are_settings(members) and isinstance(value, Mapping):
+                known = {name for member in members for name in setting_types(member)}
+                _reject_unknown(value, known, _join(path, key))
+            else:
+                _checked(value, annotations[key], _join(path, key))
+
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain data, which :meth:`from_dict` takes back."""
         return _plain(self)
@@ -62,16 +79,16 @@ class Settings:
         return type(self).from_dict({**self.to_dict(), **changes})
 
 
-def _annotations(cls: type[Settings]) -> dict[str, Any]:
+def setting_types(cls: type[Settings]) -> dict[str, Any]:
+    """The names of the settings, and what each may be."""
     hints = get_type_hints(cls)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 
-def _reject_unknown(cls: type[Settings], values: Mapping[str, Any], path: str = "") -> None:
-    names = [f.name for f in dataclasses.fields(cls)]
+def _reject_unknown(values: Mapping[str, Any], known: Iterable[str], path: str = "") -> None:
     for key in values:
-        if key not in names:
-            raise ConfigError(unknown(_join(path, str(key)), str(key), names))
+        if key not in known:
+            raise ConfigError(unknown(_join(path, str(key)), str(key), known))
 
 
 def _is_required(f: dataclasses.Field[Any]) -> bool:
@@ -82,7 +99,22 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
+def alternatives(annotation: Any) -> tuple[Any, ...]:
+    """What a value may be, None aside."""
+    union = get_origin(annotation) in (Union, types.UnionType)
+    return _without_none(get_args(annotation)) if union else (annotation,)
+
+
+def _without_none(members: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(m for m in members if m is not type(None))
+
+
+def _are_settings(members: tuple[Any, ...]) -> bool:
+    return all(isinstance(m, type) and issubclass(m, Settings) for m in members)
+
+
 def require_positive(settings: Settings, *names: str) -> None:
+    """Raises unless these settings are finite numbers above 0."""
     for name in names:
         if not 0 < getattr(settings, name) < math.inf:
             raise ConfigError(f"{name}: must be positive, got {getattr(settings, name)}")
@@ -100,6 +132,8 @@ def _checked(value: Any, annotation: Any, path: str) -> Any:
         value = value.item()
     origin = get_origin(annotation)
     if origin is Literal:
+        if type(value) is int and str(value) in get_args(annotation):
+            value = str(value)  # YAML takes the precision 32 for a number
         if value not in get_args(annotation):
             raise ConfigError(unknown(f"{path}: '{value}'", str(value), get_args(annotation)))
         return value
@@ -124,13 +158,13 @@ def _checked(value: Any, annotation: Any, path: str) -> Any:
 def _checked_union(value: Any, members: tuple[Any, ...], path: str) -> Any:
     if value is None and type(None) in members:
         return None
-    members = tuple(m for m in members if m is not type(None))
+    members = _without_none(members)
     if len(members) == 1:
         return _checked(value, members[0], path)
     if isinstance(value, members):
         return value
     # A union of settings: 'kind' tells which one.
-    kinds = {get_args(_annotations(m)["kind"])[0]: m for m in members}
+    kinds = {get_args(setting_types(m)["kind"])[0]: m for m in members}
     kind = value.get("kind") if isinstance(value, Mapping) else None
     if kind is None:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""YAML as people write it: safe, and with every common way to write a number."""
+"""YAML as people write it: safe, every common way to write a number, and nothing written twice."""
 
 from __future__ import annotations
 
@@ -13,8 +13,30 @@ def parse_yaml(text: str) -> Any:
     return yaml.load(text, _Loader)
 
 
+def line_of(text: str, path: str) -> int | None:
+    """The line, counted from 1, on which a dotted name such as ``model.layers`` is written."""
+    node, line = yaml.compose(text, _Loader), None
+    for name in path.split("."):
+        found = None
+        if isinstance(node, yaml.MappingNode):
+            found = next((pair for pair in node.value if pair[0].value == name), None)
+        if found is None:
+            return line
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line
+
+
 class _Loader(yaml.SafeLoader):
     """Safe, too: it knows one more way to write a number, and no more types."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value]
+        for key, _ in node.value:
+            if names.count(key.value) > 1:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"'{key.value}' is there twice", key.start_mark
+                )
+        return super().construct_mapping(node, deep)
 
 
 _Loader.add_implicit_resolver(

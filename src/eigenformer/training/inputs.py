@@ -65,6 +65,11 @@ def is_benchmark(dataset: str) -> bool:
     return dataset in BENCHMARKS
 
 
+def data_name(dataset: str) -> str:
+    """What to call a benchmark or a file."""
+    return dataset if is_benchmark(dataset) else Path(dataset).name.split(".")[0]
+
+
 def load_data(
     config: DataConfig,
     raw_dir: str | Path | None = None,
@@ -109,8 +114,7 @@ def load_data(
     for name in ("train", "val"):
         if not len(splits[name]):
             raise DataError(f"{config.dataset}: no graphs in the split '{name}'")
-    name = config.dataset if is_benchmark(config.dataset) else Path(config.dataset).name
-    return TrainingData(name.split(".")[0], archive, spectra, outputs, splits)
+    return TrainingData(data_name(config.dataset), archive, spectra, outputs, splits)
 
 
 def describe(outputs: Outputs) -> str:

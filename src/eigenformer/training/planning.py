@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,18 +11,22 @@ from eigenformer.config import (
     ConfigError,
     DataConfig,
     EigenformerConfig,
+    Preset,
     RunConfig,
     TrainingConfig,
     load_preset,
+    merge,
     presets,
 )
 from eigenformer.data.progress import Reporter
 from eigenformer.model_folder import read_card
-from eigenformer.nearest import unknown
-from eigenformer.training.inputs import TrainingData, encoders, is_benchmark, load_data
+from eigenformer.training.inputs import TrainingData, data_name, encoders, is_benchmark, load_data
 
 DEFAULT_PRESET = "zinc"
 """The trunk for one's own data."""
+
+# What the data decides, and not the trunk.
+_OF_DATA = ("node_encoder", "edge_encoder", "out_channels", "pooling")
 
 
 def plan(
@@ -43,34 +46,33 @@ def plan(
         workers: The same.
         report: The same.
     """
-    fields = {f.name for f in dataclasses.fields(RunConfig)}
-    for name in wanted:
-        if name not in fields:
-            raise ConfigError(unknown(name, name, fields))
+    RunConfig.check_part(wanted)  # mistakes are found before any long work
     data_config = DataConfig.from_dict(wanted.get("data", {}), "data")
+    start = wanted.get("start")
+    # Whole paths, so that a run can be resumed from anywhere.
     if not is_benchmark(data_config.dataset) and os.path.exists(data_config.dataset):
-        # So that a run can be resumed from anywhere.
         data_config = data_config.replace(dataset=os.path.abspath(data_config.dataset))
-    preset = load_preset(wanted.get("preset") or _default_preset(data_config))
-    _check_names(EigenformerConfig, wanted.get("model", {}), "model")
+    if start is not None:
+        start = os.path.abspath(start)
+    preset = load_preset(_preset_name(wanted))
+    _check_preset(preset, data_config)
     training = _training(preset.training, wanted.get("training", {}))
-    if is_benchmark(data_config.dataset) and preset.dataset != data_config.dataset:
-        fitting = [name for name in presets() if load_preset(name).dataset == data_config.dataset]
-        raise ConfigError(
-            f"preset '{preset.name}' does not fit {data_config.dataset}: it is for "
-            f"{preset.dataset}; take one of {', '.join(fitting)}"
-        )
-    rest = {k: v for k, v in wanted.items() if k not in ("data", "preset", "model", "training")}
-    common = {"data": data_config, "preset": preset.name, "training": training, **rest}
-    draft = preset.model.to_dict()
-    if rest.get("start") is None:
-        draft = merge(draft, wanted.get("model", {}))
-    RunConfig.from_dict({**common, "model": draft})  # mistakes are found before any long work
+    sections = {"data": data_config, "preset": preset.name, "training": training, "start": start}
+    trunk = preset.model if start is None else read_card(start).architecture
+    changes = wanted.get("model", {})
+    draft = merge(trunk.to_dict(), {k: v for k, v in changes.items() if k not in _OF_DATA})
+    RunConfig.from_dict({**wanted, **sections, "model": draft})
     data = load_data(data_config, raw_dir, cache_dir, workers, report)
-    base = _base_model(preset.model, data, data_config, wanted.get("start"))
-    model = EigenformerConfig.from_dict(merge(base.to_dict(), wanted.get("model", {})), "model")
+    base = _fitted(trunk, preset, data_config, data)
+    model = EigenformerConfig.from_dict(merge(base.to_dict(), changes), "model")
     check_fit(model, data, preset.name)
-    return RunConfig.from_dict({**common, "model": model}), data
+    return RunConfig.from_dict({**wanted, **sections, "model": model}), data
+
+
+def run_name(wanted: Mapping[str, Any]) -> str:
+    """What to call the folder of a run with these settings."""
+    dataset = data_name(wanted["data"]["dataset"])
+    return f"{dataset}-{_preset_name(wanted)}-seed{wanted.get('seed', 0)}"
 
 
 def check_fit(model: EigenformerConfig, data: TrainingData, name: str) -> None:
@@ -97,61 +99,40 @@ def check_fit(model: EigenformerConfig, data: TrainingData, name: str) -> None:
         ) from None
 
 
-def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with ``changes``, section by section; another ``kind`` starts a section anew."""
-    result = dict(base)
-    for key, value in changes.items():
-        old = result.get(key)
-        if (
-            isinstance(value, Mapping)
-            and isinstance(old, Mapping)
-            and value.get("kind", old.get("kind")) == old.get("kind")
-        ):
-            result[key] = merge(old, value)
-        else:
-            result[key] = value
-    return result
+def _preset_name(wanted: Mapping[str, Any]) -> str:
+    dataset = wanted["data"]["dataset"]
+    return wanted.get("preset") or (dataset if is_benchmark(dataset) else DEFAULT_PRESET)
 
 
-def _default_preset(data: DataConfig) -> str:
-    return data.dataset if is_benchmark(data.dataset) else DEFAULT_PRESET
+def _check_preset(preset: Preset, data: DataConfig) -> None:
+    if is_benchmark(data.dataset) and preset.dataset != data.dataset:
+        fitting = [name for name in presets() if load_preset(name).dataset == data.dataset]
+        raise ConfigError(
+            f"preset '{preset.name}' does not fit {data.dataset}: it is for {preset.dataset}; "
+            f"take one of {', '.join(fitting)}"
+        )
 
 
 def _training(base: TrainingConfig, changes: Mapping[str, Any]) -> TrainingConfig:
-    _check_names(TrainingConfig, changes, "training")
-    epochs = changes.get("epochs")
-    if isinstance(epochs, int) and epochs > 0 and "warmup_epochs" not in changes:
+    epochs = changes.get("epochs", 0)
+    if epochs > 0 and "warmup_epochs" not in changes:
         base = base.with_epochs(epochs)  # the warm-up shrinks in proportion
     return TrainingConfig.from_dict(merge(base.to_dict(), changes), "training")
 
 
-def _check_names(cls: type, values: Mapping[str, Any], path: str) -> None:
-    """Misspelt settings are found before any data is loaded."""
-    names = [f.name for f in dataclasses.fields(cls)]
-    for key in values:
-        if key not in names:
-            raise ConfigError(unknown(f"{path}.{key}", str(key), names))
-
-
-def _base_model(
-    preset: EigenformerConfig, data: TrainingData, config: DataConfig, start: str | None
+def _fitted(
+    trunk: EigenformerConfig, preset: Preset, config: DataConfig, data: TrainingData
 ) -> EigenformerConfig:
-    """The trunk of the preset, or of the model to start from; the rest as the data asks."""
-    base = preset if start is None else read_card(start).architecture
+    """A trunk with the encoders and the head of the benchmark, or those that own data ask for."""
     if is_benchmark(config.dataset):
-        return base.replace(
-            node_encoder=preset.node_encoder,
-            edge_encoder=preset.edge_encoder,
-            out_channels=preset.out_channels,
-            pooling=preset.pooling,
-        )
+        return trunk.replace(**{name: getattr(preset.model, name) for name in _OF_DATA})
     nodes, edges = encoders(data.archive)
-    pooling = base.pooling
+    pooling = trunk.pooling
     if data.outputs.level == "node":
         pooling = "none"
     elif pooling == "none":
         pooling = "mean"
-    return base.replace(
+    return trunk.replace(
         node_encoder=nodes,
         edge_encoder=edges,
         out_channels=data.outputs.num_outputs,

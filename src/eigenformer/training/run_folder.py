@@ -51,6 +51,14 @@ class RunFolder:
     def create(cls, path: str | Path) -> RunFolder:
         """A new one; what is there already is never overwritten."""
         path = Path(path)
+        cls.check_new(path)
+        path.mkdir(parents=True, exist_ok=True)
+        return cls(path)
+
+    @staticmethod
+    def check_new(path: str | Path) -> None:
+        """Raises unless a run can be written there; leaves nothing behind."""
+        path = Path(path)
         if path.is_dir() and any(path.iterdir()):
             if (path / CONFIG).is_file():
                 raise RunError(
@@ -58,13 +66,15 @@ class RunFolder:
                     f"--resume {path}  or choose another folder with --out"
                 )
             raise RunError(f"{path}: not empty; choose another folder with --out")
+        new = [folder for folder in (path, *path.parents) if not folder.exists()]
         try:
             path.mkdir(parents=True, exist_ok=True)
             write_atomic(path / ".writable", b"")
             (path / ".writable").unlink()
+            for folder in new:
+                folder.rmdir()
         except OSError as error:
             raise RunError(f"{path}: cannot be written to ({error.strerror})") from None
-        return cls(path)
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:

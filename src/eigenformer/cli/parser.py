@@ -1,0 +1,37 @@
+"""The parser of a command: argparse's, with the nearest name for an option that nobody knows."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from eigenformer.nearest import unknown
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that can explain what it did not understand."""
+
+    def explain(self, rest: Sequence[str]) -> str:
+        """What to say about arguments that no option took; misspelt options come first."""
+        options = [text for text in rest if text.startswith("-")]
+        if not options:
+            return f"'{rest[0]}': not expected here"
+        given = options[0].partition("=")[0]
+        name, known = given.lstrip("-"), self.options()
+        for option in sorted(known):
+            if option.endswith(f".{name.replace('-', '_')}"):
+                return f"{given}: unknown; it is --{option}"
+        section, dot, _ = name.rpartition(".")
+        parts = {option.rpartition(".")[0] for option in known}
+        if dot and section not in parts:
+            return unknown(given, section, parts - {""})
+        return unknown(given, name, [o for o in known if o.rpartition(".")[0] == section])
+
+    def options(self) -> list[str]:
+        """The names of all long options, those of its own commands too."""
+        names = [text[2:] for text in self._option_string_actions if text.startswith("--")]
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for parser in action.choices.values():
+                    names += parser.options()
+        return sorted(set(names) - {"help"})

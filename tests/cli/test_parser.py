@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from eigenformer.cli import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["evaluate", "run", "--splt", "val"], "--splt: unknown; the nearest is 'split'"),
+        (["data", "prepare", "zinc", "--wokers=3"], "--wokers: unknown; the nearest is 'workers'"),
+        (["train", "zinc", "--layers", "3"], "--layers: unknown; it is --model.layers"),
+        (["train", "--modle.layers", "3"], "the nearest is 'model'"),
+        (["train", "zinc", "more"], "'more': not expected here"),
+    ],
+)
+def test_unknown_arguments_are_named_with_the_nearest(arguments, message, capsys):
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_unknown_command(capsys):
+    with pytest.raises(SystemExit):
+        main(["trian", "zinc"])
+    assert "command 'trian': unknown; the nearest is 'train'" in capsys.readouterr().err
