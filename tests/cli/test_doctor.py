@@ -1,14 +1,18 @@
 """``eigenformer doctor``."""
 
+from pathlib import Path
+
 import pytest
 
 from eigenformer.cli import main
 from eigenformer.kernels.native import load
 
 
-def test_says_which_path_is_active(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor"]) == 0
+def test_says_which_path_is_active(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["doctor", "--cache-dir", str(tmp_path)]) == 0
     output = capsys.readouterr().out
+    assert f"cache            {tmp_path}: 0 MB" in output
+    assert "PyTorch 2." in output
     path = "torch" if load()[0] is None else "native"
     assert f"attention        {path}" in output
     assert "torch agrees with literal" in output

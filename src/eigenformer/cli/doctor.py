@@ -1,78 +1,99 @@
-"""``eigenformer doctor``: which attention path is active and why, and whether all paths agree."""
+"""``eigenformer doctor``: what is installed, which attention path is active, whether it works."""
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-# float32 results of different orders of summation differ in their last digits.
-_TOLERANCE = 1e-4
+from eigenformer.cli.settings import add_folders
+
+if TYPE_CHECKING:
+    from eigenformer.data.sources import Sources
+
+_PACKAGES = {
+    "torch": "PyTorch",
+    "torch_geometric": "PyG",
+    "lightning": "Lightning",
+    "torchmetrics": "torchmetrics",
+    "numpy": "NumPy",
+    "scipy": "SciPy",
+}
+_EXTRAS = {
+    "chem": "rdkit",
+    "plots": "matplotlib",
+    "sklearn": "scikit-learn",
+    "images": "scikit-image",
+    "parquet": "pyarrow",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """There are none."""
+    """The folders to look at."""
+    add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the findings; the exit code is 1 if the paths disagree."""
+    from eigenformer.data.sources import Sources
+    from eigenformer.kernels.native import load
+    from eigenformer.options import Backend
+    from eigenformer.self_check import check_backends
+
+    _print_versions()
+    library, reason = load()
+    if library is None:
+        _line("attention", f"torch: {reason}")
+        _line("", "install a C++17 compiler (GCC or Clang), then reinstall")
+    else:
+        pool = "PyTorch's threads" if library.shares_threads else "threads of its own"
+        _line("attention", f"native for float32 on the CPU ({library.instructions}, {pool});")
+        _line("", "torch for other types and devices")
+    _print_folders(Sources.resolve(arguments.raw_dir, arguments.cache_dir))
+    backends: tuple[Backend, ...] = ("torch",) if library is None else ("torch", "native")
+    checks = check_backends(backends)
+    for check in checks:
+        verdict = "agrees with" if check.agrees else "DIFFERS FROM"
+        text = f"{check.backend} {verdict} literal: largest difference {check.error:.1e}"
+        _line("self-check", f"{text} in {check.cases} batches")
+    return 0 if all(check.agrees for check in checks) else 1
+
+
+def _print_versions() -> None:
     import platform
 
     import torch
-    import torch_geometric
 
     from eigenformer import __version__
-    from eigenformer.kernels.native import load
 
-    library, reason = load()
-    print(f"eigenformer      {__version__}")
-    print(f"Python           {platform.python_version()} on {platform.platform()}")
-    print(f"PyTorch          {torch.__version__}, PyG {torch_geometric.__version__}")
-    print(f"threads          {torch.get_num_threads()}")
-    if library is None:
-        print(f"attention        torch: {reason}")
-        print("                 install a C++17 compiler (GCC or Clang), then reinstall")
-    else:
-        pool = "PyTorch's threads" if library.shares_threads else "threads of its own"
-        print(f"attention        native for float32 on the CPU ({library.instructions}, {pool});")
-        print("                 torch for other types and devices")
-    backends = ("torch",) if library is None else ("torch", "native")
-    healthy = True
-    for backend in backends:
-        error = _largest_difference(backend)
-        healthy &= error < _TOLERANCE
-        verdict = "agrees with" if error < _TOLERANCE else "DIFFERS FROM"
-        print(f"self-check       {backend} {verdict} literal: largest difference {error:.1e}")
-    return 0 if healthy else 1
+    _line("eigenformer", __version__)
+    _line("Python", f"{platform.python_version()} on {platform.platform()}")
+    _line("packages", ", ".join(f"{name} {_version(p)}" for p, name in _PACKAGES.items()))
+    extras = [f"{extra}: {package} {_version(package)}" for extra, package in _EXTRAS.items()]
+    _line("extras", ", ".join(extras))
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    _line("threads", f"{torch.get_num_threads()}; GPU: {device}")
 
 
-def _largest_difference(backend: str) -> float:
-    """Output and gradients of a small model against the oracle, relative to their size."""
-    import torch
-    from torch_geometric.data import Batch, Data
+def _print_folders(sources: Sources) -> None:
+    from eigenformer.data.listing import list_entries
+    from eigenformer.data.store import folder_bytes
 
-    from eigenformer import Eigenformer, LaplacianSpectrum
+    _line("raw data", str(sources.raw_dir or "not set (--raw-dir, EIGENFORMER_RAW_DIR)"))
+    there = sources.cache_dir.is_dir()
+    size = f"{folder_bytes(sources.cache_dir) / 1e6:.0f} MB" if there else "nothing there yet"
+    _line("cache", f"{sources.cache_dir}: {size}")
+    prepared = [entry.name for entry in list_entries(sources) if entry.path is not None]
+    _line("prepared", ", ".join(prepared) or "nothing; see  eigenformer data list")
 
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        graphs = [
-            Data(
-                x=torch.randint(21, (n, 1)),
-                edge_index=torch.randint(n, (2, 2 * n)).unique(dim=1),
-            )
-            for n in (1, 9, 60)
-        ]
-        for graph in graphs:
-            graph.edge_attr = torch.randint(1, 4, (graph.num_edges,))
-        batch = Batch.from_data_list(LaplacianSpectrum().many(graphs))
-        model = Eigenformer.from_preset("zinc-feat", layers=2, psi="identity").eval()
-    results = []
-    for name in ("literal", backend):
-        model.config = model.config.replace(attention_backend=name)
-        model.zero_grad()
-        out = model(batch)
-        out.sum().backward()
-        gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-        results.append([out.detach().flatten(), torch.cat(gradients)])
-    return max(
-        float((mine - oracle).abs().max() / oracle.abs().max())
-        for oracle, mine in zip(*results, strict=True)
-    )
+
+def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _line(title: str, text: str) -> None:
+    print(f"{title:<17}{text}", flush=True)

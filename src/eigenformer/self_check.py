@@ -1,0 +1,98 @@
+"""Whether every way to compute attention agrees with the equations, on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from eigenformer.config import EmbeddingSpec
+from eigenformer.model import Eigenformer
+from eigenformer.options import Backend
+from eigenformer.spectrum import LaplacianSpectrum
+
+TOLERANCE = 1e-4
+"""float32 results of different orders of summation differ in their last digits."""
+
+_PRESETS = ("zinc", "zinc-feat", "pattern", "cluster-feat", "peptides-func")
+_SIZES = (1, 2, 9, 33, 80)
+
+
+@dataclass(frozen=True)
+class BackendCheck:
+    """How far a backend is from the literal one.
+
+    Args:
+        backend: Which.
+        error: The largest difference of any output or gradient, relative to the largest entry.
+        cases: Batches compared.
+    """
+
+    backend: Backend
+    error: float
+    cases: int
+
+    @property
+    def agrees(self) -> bool:
+        return self.error < TOLERANCE
+
+
+def check_backends(backends: Sequence[Backend], seconds: float = 10.0) -> list[BackendCheck]:
+    """Compares backends with ``literal``, outputs and all gradients, on models like the presets.
+
+    Args:
+        backends: Which to compare.
+        seconds: Stop after about this long; every preset is taken once at least.
+    """
+    errors = dict.fromkeys(backends, 0.0)
+    cases, end = 0, time.perf_counter() + seconds
+    while cases < len(_PRESETS) or (time.perf_counter() < end and cases < 10 * len(_PRESETS)):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(cases)
+            model = Eigenformer.from_preset(_PRESETS[cases % len(_PRESETS)], layers=2).eval()
+            batch = _batch(model)
+        oracle = _results(model, batch, "literal")
+        for backend in backends:
+            found = _results(model, batch, backend)
+            worst = max(
+                float((mine - true).abs().max() / true.abs().max().clamp(min=1e-30))
+                for mine, true in zip(found, oracle, strict=True)
+            )
+            errors[backend] = max(errors[backend], worst)
+        cases += 1
+    return [BackendCheck(backend, error, cases) for backend, error in errors.items()]
+
+
+def _batch(model: Eigenformer) -> Batch:
+    """Random graphs with the features that a model takes."""
+    graphs = []
+    for size in _SIZES:
+        edge_index = torch.randint(size, (2, 2 * size)).unique(dim=1)
+        data = Data(
+            x=_features(model.config.node_encoder, size, 0),
+            edge_index=edge_index,
+            edge_attr=_features(model.config.edge_encoder, edge_index.size(1), 1),
+        )
+        data.num_nodes = size
+        graphs.append(data)
+    return Batch.from_data_list(LaplacianSpectrum().many(graphs))
+
+
+def _features(spec: object, rows: int, lowest: int) -> Tensor:
+    if isinstance(spec, EmbeddingSpec):
+        return torch.randint(lowest, spec.num_types, (rows,))
+    return torch.randn(rows, getattr(spec, "in_channels", 1))
+
+
+def _results(model: Eigenformer, batch: Batch, backend: Backend) -> list[Tensor]:
+    """Output and gradients."""
+    model.config = model.config.replace(attention_backend=backend)
+    model.zero_grad()
+    out = model(batch)
+    (out * torch.linspace(-1, 1, out.numel()).view_as(out)).sum().backward()
+    gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    return [out.detach().flatten(), torch.cat(gradients)]

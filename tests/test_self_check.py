@@ -1,0 +1,26 @@
+"""The self-check finds a backend that is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from eigenformer.kernels import GroupedAttention
+from eigenformer.self_check import check_backends
+
+
+def test_right_backends_agree() -> None:
+    (check,) = check_backends(["torch"], seconds=0)
+    assert check.agrees
+    assert check.cases == 5
+
+
+def test_a_wrong_backend_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = GroupedAttention.attend
+
+    def wrong(self, *arguments, **named):  # type: ignore[no-untyped-def]
+        out, attention = right(self, *arguments, **named)
+        return out * 1.01, attention
+
+    monkeypatch.setattr(GroupedAttention, "attend", wrong)
+    (check,) = check_backends(["torch"], seconds=0)
+    assert not check.agrees
