@@ -4,8 +4,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from eigenformer.cli import main
+from tests.data.samples import random_archive, random_graphs
 
 
 def run(*arguments):
@@ -37,6 +39,23 @@ def test_info_finds_damage(tmp_path, capsys):
     file.write_bytes(data)
     assert run("info", "pattern-n10", "--cache-dir", tmp_path) == 2
     assert "field.y.npy: its checksum does not fit" in capsys.readouterr().err
+
+
+def test_info_shows_and_checks_all_spectra(tmp_path, capsys):
+    cache = ("--cache-dir", tmp_path)
+    for k in ((), ("--k", 4)):
+        assert run("prepare", "pattern", "--size", 10, *cache, *k) == 0
+    capsys.readouterr()
+    assert run("info", "pattern-n10", *cache) == 0
+    out = capsys.readouterr().out
+    assert "spectra     all frequencies, " in out
+    assert "spectra     the 4 lowest frequencies, " in out
+    file = max((tmp_path / "spectra").glob("*/eigenvectors.npy"), key=lambda f: -f.stat().st_size)
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    assert run("info", "pattern-n10", *cache) == 2
+    assert f"{file}: its checksum does not fit" in capsys.readouterr().err
 
 
 def test_the_benchmark_is_compared_with_the_paper(raw_dir, tmp_path, capsys):
@@ -73,6 +92,7 @@ def test_own_molecules(tmp_path, capsys):
         (("prepare", "zinc", "--targets", "y"), "targets: for your own graphs"),
         (("prepare", "zinc", "--size", "5"), "for pattern and cluster only"),
         (("info", "zinc"), "not prepared yet"),
+        (("prepare", "pattern", "--size", "9", "--seed", "-1"), "seed: must not be negative"),
     ],
 )
 def test_mistakes(tmp_path, capsys, arguments, message):
@@ -95,3 +115,67 @@ def test_listing_and_help_do_not_load_torch(tmp_path):
         "assert not {'torch', 'torch_geometric', 'rdkit'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+TABLE = "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "message"),
+    [
+        ("table", ("--undirected",), "undirected: says nothing about a table of molecules"),
+        (
+            "table",
+            ("--fractions", "nan", "0.5", "0.5", "--split", "random"),
+            "numbers that add up to 1 (train, val, test), got",
+        ),
+        (
+            "table",
+            ("--fractions", "-1", "1", "1", "--split", "random"),
+            "numbers that add up to 1 (train, val, test), got",
+        ),
+        ("table", ("--fractions", "0.6", "0.2", "0.2"), "fractions, seed: of a split, but none"),
+        ("table", ("--seed", "3"), "fractions, seed: of a split, but none"),
+        ("table", ("--seed", "-1", "--split", "random"), "seed: must not be negative"),
+        ("table", ("--task", "regression"), "task: 'regression', but no targets are named"),
+        ("table", ("--targets", "y", "y"), "targets: 'y' is named twice"),
+        ("table", ("--task", "none", "--targets", "y"), "task: 'none': unknown"),
+        ("graphs", ("--targets", "y"), "targets: says nothing about PyG graphs"),
+        ("graphs", ("--featurizer", "zinc"), "featurizer: says nothing about PyG graphs"),
+        ("graphs", ("--split-column", "y"), "split_column: says nothing about PyG graphs"),
+        ("archive", ("--split", "random"), "split: says nothing about an archive, which is taken"),
+        ("archive", ("--targets", "y"), "targets: says nothing about an archive"),
+        ("archive", ("--name", "other"), "name: an archive stays where it is"),
+    ],
+)
+def test_no_option_is_ignored(tmp_path, capsys, form, options, message):
+    pytest.importorskip("rdkit")
+    if form == "table":
+        path = tmp_path / "mine.csv"
+        path.write_text(TABLE)
+    elif form == "graphs":
+        path = tmp_path / "mine"
+        path.mkdir()
+        torch.save(random_graphs(0, 3), path / "a.pt")
+    else:
+        path = random_archive().save(tmp_path / "mine").path
+    assert run("prepare", path, *options, "--cache-dir", tmp_path / "cache") == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_cache_that_is_a_file(tmp_path, capsys):
+    (tmp_path / "cache").write_text("")
+    assert run("list", "--cache-dir", tmp_path / "cache") == 2
+    assert "the cache folder is a file" in capsys.readouterr().err
+
+
+def test_without_a_split_there_is_a_hint(tmp_path, capsys):
+    pytest.importorskip("rdkit")
+    (tmp_path / "mine.csv").write_text(TABLE)
+    arguments = ("prepare", tmp_path / "mine.csv", "--targets", "y", "--cache-dir", tmp_path / "c")
+    assert run(*arguments) == 0
+    out = capsys.readouterr().out
+    assert "graphs      10 (not split)" in out
+    assert "--split random makes one" in out
+    assert run(*arguments, "--split", "random") == 0
+    assert "no split" not in capsys.readouterr().out

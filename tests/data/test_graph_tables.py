@@ -57,6 +57,31 @@ def test_edges_that_go_both_ways(write):
     assert archive[1].edge_index.tolist() == [[1, 0], [0, 1]]
 
 
+def test_edges_that_are_listed_both_ways_stay(write):
+    edges = "graph,source,target,kind\na,u,v,1\na,v,u,2\na,w,u,3\nb,q,p,4\n"
+    archive = read_own(write(edges=edges), OwnData(undirected=True)).archive
+    assert archive[0].edge_index.tolist() == [[0, 1, 2, 0], [1, 0, 0, 2]]
+    assert archive[0].edge_attr.tolist() == [[1], [2], [3], [3]]
+    assert archive[1].edge_index.tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+def test_graphs_without_edges(write, undirected):
+    archive = read_own(
+        write(edges="graph,source,target,kind\n"), OwnData(undirected=undirected)
+    ).archive
+    assert archive[0].edge_index.shape == (2, 0)
+    assert archive[0].edge_attr.shape == (0, 1)
+    assert archive[0].num_nodes == 3
+
+
+def test_whole_numbers_are_kept_exactly(write):
+    nodes = f"graph,node,id,flag\na,u,{2**53 + 1},True\nb,p,{-(2**63)},false\n"
+    archive = read_own(write(nodes=nodes, edges="graph,source,target\n")).archive
+    assert archive[0].x.tolist() == [[2**53 + 1, 1]]
+    assert archive[1].x.tolist() == [[-(2**63), 0]]
+
+
 def test_without_features(write):
     archive = read_own(
         write(nodes="graph,node\na,1\nb,1\n", edges="graph,source,target\na,1,1\n")
@@ -82,8 +107,16 @@ def test_without_features(write):
         ({"nodes": NODES + "a,z,1\n"}, r"nodes\.csv, line 7: 3 cells, the header has 5"),
         ({"graphs": GRAPHS + "a,1,train\n"}, r"graphs\.csv, line 4: graph 'a' is there twice"),
         ({"graphs": GRAPHS + "c,1,train\n"}, r"graphs\.csv, line 4: graph 'c' has no nodes"),
-        ({"graphs": GRAPHS.replace("1.5", "x")}, r"graphs\.csv, line 2: y: 'x' is not a number"),
+        ({"graphs": "graph,y,part\na,x,\nb,1,\n"}, r"graphs\.csv, line 2: y: 'x' is not a number"),
         ({"graphs": GRAPHS.replace("test", "tst")}, r"graphs\.csv, line 3: split 'tst': unknown"),
+        ({"nodes": NODES.replace("2.5", "1e39")}, r"line 4: size: '1e39' is beyond single"),
+        ({"edges": EDGES + f"a,u,v,{2**63}\n"}, r"edges\.csv, line 5: kind: '\d+' is beyond whole"),
+        ({"graphs": GRAPHS.replace("1.5", "-1e39")}, r"graphs\.csv, line 2: y: '-1e39' is beyond"),
+        (
+            {"nodes": NODES.replace("size", "y")},
+            r"target 'y': a column of this table and of",
+        ),
+        ({"graphs": "graph,y,part\na,,\nb,,\n"}, r"graphs\.csv, line 1: y: no row has a value"),
         ({"graphs": ""}, r"graphs\.csv: the file is empty"),
         ({"edges": None}, "the table 'edges' is missing"),
         ({"edges": "graph,from,to\na,u,v\n"}, r"column 'source': unknown"),
@@ -98,3 +131,8 @@ def test_every_problem_is_listed(write):
     with pytest.raises(DataError) as caught:
         read_own(write(edges=EDGES + "a,u,zz,1\na,yy,u,1\n"))
     assert [problem.line for problem in caught.value.problems] == [5, 6]
+
+
+def test_targets_are_of_graphs_or_of_nodes(write):
+    with pytest.raises(DataError, match="all of them of graphs, or all of them of nodes"):
+        read_own(write(), OwnData(targets=("y", "label")))

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from eigenformer.data import BENCHMARKS, DataError, prepare
-from eigenformer.data.listing import find_archive, list_entries
+from eigenformer.data import BENCHMARKS, DataError, prepare, spectra_of
+from eigenformer.data.listing import entry, find_archive, list_entries
 from eigenformer.data.sources import Sources
 
 
@@ -21,8 +21,9 @@ def test_what_is_there(tmp_path, saved):
     pattern = entries["pattern-n10"]
     assert pattern.statistics.graphs == 10
     assert pattern.task.kind == "binary"
-    assert pattern.spectra_bytes > pattern.statistics.pairs * 4
-    assert entries["graphs"].spectra_bytes is None
+    assert list(pattern.spectra.values()) == [None]
+    assert all(path.parent == tmp_path / "spectra" for path in pattern.spectra)
+    assert entries["graphs"].spectra == {}
     assert find_archive("pattern-n10", sources) == find_archive(str(pattern.path), sources)
 
 
@@ -38,3 +39,15 @@ def test_names_that_are_not_there(tmp_path):
         find_archive("zinc", sources)
     with pytest.raises(DataError, match="the nearest is 'mnist'"):
         find_archive("mnits", sources)
+
+
+def test_spectra_of_every_k_are_found_beside_the_archive_and_in_the_cache(tmp_path, saved):
+    spectra_of(saved)
+    spectra_of(saved, k=2)
+    spectra_of(saved, k=3, folder=tmp_path / "cache" / "spectra")
+    spectra_of(saved.subset(range(5)), folder=tmp_path / "spectra")  # of other graphs
+    found = entry(saved.path, Sources(None, tmp_path / "cache")).spectra
+    assert sorted(found.values(), key=str) == [2, 3, None]
+    full = next(path for path, k in found.items() if k is None)
+    (full / "manifest.json").write_text("nonsense")
+    assert entry(saved.path, Sources(None, tmp_path)).spectra[full] is None

@@ -131,3 +131,31 @@ def test_the_zinc_words(path):
     archive = read_own(path, OwnData(smiles="structure", featurizer="zinc")).archive
     assert archive[0].x.tolist() == [[0], [0], [1]]
     assert archive.meta["featurizer"] == "zinc"
+
+
+def test_a_row_of_another_width_is_a_bad_row(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("smiles,y\nC,1\nxyz,2\nCC\nCCC,3\nCCCC,1e40\n")
+    read = read_own(path, OwnData(targets=("y",)))
+    assert list(read.archive.names) == ["C", "CCC"]
+    assert {item.problem.line: item.problem.reason for item in read.rejected} == {
+        3: "'xyz': not a SMILES",
+        4: "1 cells, the header has 2",
+        6: "y: '1e40' is beyond single precision, which ends at 3.4e38",
+    }
+
+
+def test_smiles_are_kept_where_names_are_others(path, tmp_path):
+    archive = read_own(path, OPTIONS).archive.save(tmp_path / "archive")
+    assert archive[1].smiles == "c1ccccc1"
+    assert archive.subset([1])[0].smiles == "c1ccccc1"
+
+
+def test_truth_in_parquet(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = arrow.table({"smiles": ["C", "CC", "CCC"], "active": [True, False, None]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    archive = read_own(tmp_path / "t.parquet", OwnData(targets=("active",))).archive
+    assert archive.task.kind == "binary"
+    np.testing.assert_array_equal(archive.fields["y"].values, [1, 0, np.nan])

@@ -3,14 +3,12 @@ from __future__ import annotations
 import os
 import pickle
 
-import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from eigenformer.config import ConfigError
 from eigenformer.data import DataError, OwnData, read_own
-from eigenformer.data.own import infer_task
 from tests.data.samples import random_graphs
 
 
@@ -72,16 +70,53 @@ def test_splits_that_cannot_be(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("values", "kind", "outputs"),
+    ("data", "message"),
     [
-        (np.array([0, 1, 1]), "binary", 1),
-        (np.array([0, 4, 2]), "multiclass", 5),
-        (np.array([0.0, 1.0, np.nan]), "binary", 1),
-        (np.array([[0.0, 1.0], [np.nan, 1.0]]), "multilabel", 2),
-        (np.array([[0.5, 1.0]]), "regression", 2),
-        (np.array([1.5, 2]), "regression", 1),
+        (b"", "not a file of PyG Data"),
+        (b"text", "not a file of PyG Data"),
+        (b"PK\x03\x04broken", "not a file of PyG Data"),
+        ([], "no graphs in its .pt files"),
+        ({"x": 1}, "holds a dict, expected PyG Data"),
+        ([Data(x=torch.ones(1, 1)), {}], "holds a dict, expected PyG Data"),
+        (torch.ones(3), "holds a Tensor, expected PyG Data"),
     ],
 )
-def test_tasks_told_by_their_values(values, kind, outputs):
-    task = infer_task(values, (), None)
-    assert (task.kind, task.num_outputs) == (kind, outputs)
+def test_odd_files_of_graphs(tmp_path, data, message):
+    if isinstance(data, bytes):
+        (tmp_path / "a.pt").write_bytes(data)
+    else:
+        torch.save(data, tmp_path / "a.pt")
+    with pytest.raises(DataError, match=message):
+        read_own(tmp_path)
+
+
+def test_the_task_of_pyg_graphs_can_be_said(tmp_path):
+    torch.save([Data(x=torch.ones(2, 1), y=torch.tensor([n])) for n in (0, 1)], tmp_path / "a.pt")
+    assert read_own(tmp_path).archive.task.kind == "binary"
+    task = read_own(tmp_path, OwnData(task="multiclass")).archive.task
+    assert (task.kind, task.num_outputs) == ("multiclass", 2)
+    torch.save([Data(x=torch.ones(2, 1))], tmp_path / "a.pt")
+    with pytest.raises(DataError, match="task: 'binary', but the graphs have no target y"):
+        read_own(tmp_path, OwnData(task="binary"))
+
+
+def test_options_that_suit(tmp_path):
+    torch.save(random_graphs(0, 3), tmp_path / "a.pt")
+    options = OwnData(undirected=True, featurizer="zinc", split="random")
+    with pytest.raises(ConfigError, match="featurizer: says nothing about PyG graphs"):
+        read_own(tmp_path, options)
+    assert options.suited(tmp_path) == OwnData(split="random")
+
+
+def test_an_archive_is_read_as_it_is(saved):
+    assert read_own(saved.path).archive.equals(saved)
+
+
+def test_scaffolds_of_pyg_graphs_with_smiles(tmp_path):
+    pytest.importorskip("rdkit")
+    graphs = random_graphs(0, 4)
+    for graph, smiles in zip(graphs, ["c1ccccc1", "C1CC1", "c1ccccc1C", "c1ccccc1O"], strict=True):
+        graph.smiles = smiles
+    torch.save(graphs, tmp_path / "a.pt")
+    options = OwnData(split="scaffold", fractions=(0.75, 0.25, 0.0))
+    assert read_own(tmp_path, options).archive.split.tolist() == [0, 1, 0, 0]

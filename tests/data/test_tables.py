@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import csv
 import gzip
 
 import pytest
 
 from eigenformer.data import DataError
-from eigenformer.data.tables import is_missing, is_table, read_table
+from eigenformer.data.tables import (
+    is_missing,
+    is_table,
+    is_whole,
+    read_number,
+    read_table,
+    read_whole,
+)
 
 
 def test_text_in_every_form(tmp_path):
@@ -38,15 +46,15 @@ def test_parquet(tmp_path):
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "t.parquet"
-    parquet.write_table(arrow.table({"smiles": ["C", None], "y": [1.5, None]}), path)
+    parquet.write_table(arrow.table({"smiles": ["C", None], "y": [1.5, 2.5]}), path)
     table = read_table(path)
-    assert table.columns == {"smiles": ["C", ""], "y": ["1.5", ""]}
+    assert table.columns == {"smiles": ["C", ""], "y": ["1.5", "2.5"]}
     assert table.lines == [2, 3]
     path.write_bytes(b"nonsense")
     with pytest.raises(DataError, match=r"t\.parquet: not a Parquet file"):
         read_table(path)
     parquet.write_table(arrow.table({"smiles": arrow.array([], "string")}), path)
-    with pytest.raises(DataError, match="empty"):
+    with pytest.raises(DataError, match="a header, but no rows"):
         read_table(path)
 
 
@@ -56,7 +64,7 @@ def test_parquet(tmp_path):
         (b"", r"t\.csv: the file is empty"),
         (b"\n\n", "the file is empty"),
         (b"a,b\n", "a header, but no rows"),
-        (b"a,b\n1,2\n3\n4,5,6\n", r"t\.csv, line 3: 1 cells, the header has 2\n.*line 4: 3 cells"),
+        (b'a,b\n1,2\n3,"4\n5,6\n', r"t\.csv, line 3: a quote that is not closed"),
         (b"a,a\n1,2\n", r"line 1: column 'a' is there twice"),
         (b"a\n\xff\xfe\n", "not UTF-8"),
     ],
@@ -80,6 +88,81 @@ def test_files_that_are_no_tables(tmp_path):
     (tmp_path / "t.csv.gz").write_bytes(whole[:-20])
     with pytest.raises(DataError, match="damaged gzip"):
         read_table(tmp_path / "t.csv.gz")
+
+    broken = bytearray(gzip.compress(bytes(range(256)) * 100))
+    broken[30:60] = b"x" * 30
+    (tmp_path / "t.csv.gz").write_bytes(broken)
+    with pytest.raises(DataError, match="damaged gzip"):
+        read_table(tmp_path / "t.csv.gz")
+
+
+def test_rows_of_another_width_are_set_aside(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n3\n,\n\n4,5,6,7\n8,9\n")
+    table = read_table(path)
+    assert table.columns == {"a": ["1", "8"], "b": ["2", "9"]}
+    assert table.lines == [2, 7]
+    assert [str(item.problem) for item in table.ragged] == [
+        f"{path}, line 3: 1 cells, the header has 2",
+        f"{path}, line 6: 4 cells, the header has 2",
+    ]
+    assert [item.row for item in table.ragged] == [{"a": "3"}, {"a": "4", "b": "5", "": "6,7"}]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_csv_with_any_delimiter(tmp_path, delimiter):
+    path = tmp_path / "t.csv"
+    path.write_text(f"a{delimiter}b\n1{delimiter}x\n")
+    assert read_table(path).columns == {"a": ["1"], "b": ["x"]}
+
+
+def test_columns_without_a_name_are_left_out(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(",a,,b,\n0,1,,x,\n")  # as pandas and Excel write them
+    assert read_table(path).columns == {"a": ["1"], "b": ["x"]}
+
+
+def test_a_cell_of_any_length(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1," + "x" * 200_000 + "\n")
+    limit = csv.field_size_limit()
+    assert len(read_table(path).columns["b"][0]) == 200_000
+    assert csv.field_size_limit() == limit
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"), [("1.5", 1.5), (" -2e3 ", -2000), ("True", 1), ("false", 0), ("3e38", 3e38)]
+)
+def test_numbers(cell, number):
+    assert read_number(cell) == number
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("x", "'x' is not a number"),
+        ("0,5", r"'0,5' is not a number \(a decimal point is expected\)"),
+        ("1_000", "not a number"),
+        ("nan", "not a number"),
+        ("-inf", "not finite"),
+        ("1e39", "beyond single precision"),
+        ("1" * 400, "not finite"),
+    ],
+)
+def test_what_is_no_number(cell, message):
+    with pytest.raises(DataError, match=message):
+        read_number(cell)
+
+
+def test_whole_numbers():
+    assert read_whole(" +9007199254740993 ") == 9007199254740993
+    assert read_whole(str(-(2**63))) == -(2**63)
+    assert read_whole("TRUE") == 1
+    assert all(map(is_whole, ("-3", "12", "False")))
+    assert not any(map(is_whole, ("1.0", "²", "", "+-1 0")))
+    for cell in (str(2**63), "9" * 5000):
+        with pytest.raises(DataError, match="beyond whole numbers of 64 bits"):
+            read_whole(cell)
 
 
 def test_a_missing_column_names_the_nearest(tmp_path):

@@ -113,6 +113,13 @@ def test_what_is_no_such_file_is_said(data):
         load(data)
 
 
+def test_sizes_that_only_a_file_claims():
+    shape = (2**40, 2**12)
+    data = pickle.dumps(Evil(np._core.multiarray._reconstruct, np.ndarray, shape, "f8"))
+    with pytest.raises(DataError, match="file: not a file of arrays"):
+        load(data)
+
+
 def test_a_tensor_cannot_reach_outside_its_storage():
     storage = torch.zeros(4).__reduce_ex__(2)[1][0]
     for offset, size in ((0, (10**6,)), (-1, (1,)), (4, (1,)), (2, (3,))):

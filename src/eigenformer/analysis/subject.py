@@ -15,7 +15,6 @@ from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.molecules import featurizer
 from eigenformer.data.own import OwnData, read_own
 from eigenformer.spectrum import LaplacianSpectrum
-from eigenformer.training.inputs import is_archive
 
 DEFAULT_FEATURIZER = "ogb"
 
@@ -95,9 +94,8 @@ def find_subject(
     """
     path = Path(source)
     if path.exists():
-        options = OwnData(featurizer=features, undirected=undirected)
-        archive = GraphArchive.open(path) if is_archive(path) else read_own(path, options).archive
-        return graph_of(archive, index or 0, k)
+        options = OwnData(featurizer=features, undirected=undirected).suited(path)
+        return graph_of(read_own(path, options).archive, index or 0, k)
     if path.suffix and len(path.suffix) < 9 and path.suffix[1:].isalpha() and "/" in source:
         raise DataError(Problem(source, "there is no such file or folder"))
     if index is not None:

@@ -95,6 +95,9 @@ def _prepare(arguments: argparse.Namespace) -> None:
     _print_archive(prepared.archive)
     if prepared.spectra is not None:
         print(f"spectra     {prepared.spectra.path}")
+    if not any(prepared.archive.statistics.splits):
+        print("no split    --split random makes one, --split-column takes one from the data;")
+        print("            without one, training draws its own (train --split-by)")
 
 
 def _own_options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -119,6 +122,8 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _row(entry: Entry) -> tuple[str, ...]:
+    from eigenformer.data.store import folder_bytes
+
     counts, task = entry.statistics, entry.task
     if entry.problem:
         return (entry.name, *[""] * 6, entry.problem.splitlines()[0])
@@ -131,24 +136,31 @@ def _row(entry: Entry) -> tuple[str, ...]:
         f"{counts.mean_edges:.1f}",
         f"{task.level} {task.kind}",
         _size(entry.archive_bytes),
-        "-" if entry.spectra_bytes is None else _size(entry.spectra_bytes),
+        _size(sum(map(folder_bytes, entry.spectra))) if entry.spectra else "-",
         str(entry.path),
     )
 
 
 def _info(arguments: argparse.Namespace) -> None:
     from eigenformer.data.archive import GraphArchive
-    from eigenformer.data.listing import entry, find_archive
+    from eigenformer.data.listing import find_archive, spectra_folders
     from eigenformer.data.sources import Sources
+    from eigenformer.data.spectra import find_spectra, verify_spectra
+    from eigenformer.data.store import folder_bytes
 
     sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
     path = find_archive(arguments.name, sources)
     archive = GraphArchive.open(path)
     _print_archive(archive)
-    found = entry(path, sources)
-    spectra = "not computed" if found.spectra_bytes is None else _size(found.spectra_bytes)
-    print(f"spectra     {spectra}")
-    print("checksums   all of the archive's files are as they were written")
+    spectra = find_spectra(archive, spectra_folders(path, sources))
+    for cache, k in spectra.items():
+        what = "all frequencies" if k is None else f"the {k} lowest frequencies"
+        print(f"spectra     {what}, {_size(folder_bytes(cache))}, {cache}")
+    if not spectra:
+        print("spectra     not computed")
+    for cache in spectra:
+        verify_spectra(cache)
+    print("checksums   all files of the archive and its spectra are as they were written")
 
 
 def _print_archive(archive: GraphArchive) -> None:
@@ -156,7 +168,8 @@ def _print_archive(archive: GraphArchive) -> None:
 
     counts, task = archive.statistics, archive.task
     print(f"archive     {archive.path}")
-    print(f"graphs      {counts.graphs} (train, val, test: {', '.join(map(str, counts.splits))})")
+    splits = f"train, val, test: {', '.join(map(str, counts.splits))}"
+    print(f"graphs      {counts.graphs} ({splits if any(counts.splits) else 'not split'})")
     print(f"nodes       {counts.nodes} (mean {counts.mean_nodes:.2f}, max {counts.max_nodes})")
     kind = "directed" if counts.directed else "both directions of undirected ones"
     print(f"edges       {counts.edges} (mean {counts.mean_edges:.2f}, {kind})")

@@ -144,7 +144,7 @@ class GraphArchive:
         data = Data(edge_index=torch.from_numpy(edge_index))
         for name, field in self.fields.items():
             values = field.values[self._rows(field.level, index)].astype(field.dtype)
-            data[name] = str(values[0]) if field.is_text else torch.from_numpy(values)
+            data[name] = values[0] if field.is_text else torch.from_numpy(values)
         if not self.tells_sizes:
             data.num_nodes = int(self.num_nodes[index])
         return data
@@ -244,10 +244,15 @@ class GraphArchive:
             "edge_offsets": self.edge_offsets,
             "edge_index": narrow(self.edge_index),
             "split": self.split,
-            **{f"field.{name}": narrow(field.values) for name, field in self.fields.items()},
         }
         if self.names is not None:
             arrays["names"], arrays["name_offsets"] = pack_text(self.names)
+        for name, field in self.fields.items():
+            key = f"field.{name}"
+            if field.is_text:
+                arrays[key], arrays[f"{key}.offsets"] = pack_text(field.values.tolist())
+            else:
+                arrays[key] = narrow(field.values)
         meta = {
             "fields": {
                 name: {"level": field.level, "dtype": field.dtype.str}
@@ -309,10 +314,14 @@ def _parts(store: Store) -> dict[str, Any]:
     """The arguments of an archive, as they were written."""
     arrays, task = store.arrays, store.meta["task"]
     parts = {name: arrays[name] for name in ("node_offsets", "edge_offsets", "edge_index", "split")}
-    fields = {
-        name: Field(record["level"], arrays[f"field.{name}"], np.dtype(record["dtype"]))
-        for name, record in store.meta["fields"].items()
-    }
+    fields = {}
+    for name, record in store.meta["fields"].items():
+        values, dtype = arrays[f"field.{name}"], np.dtype(record["dtype"])
+        if dtype.kind == "O":
+            offsets = arrays[f"field.{name}.offsets"]
+            fields[name] = Field.of_texts(list(unpack_text(values, offsets)))
+        else:
+            fields[name] = Field(record["level"], values, dtype)
     names = unpack_text(arrays["names"], arrays["name_offsets"]) if "names" in arrays else None
     task = Task(**{**task, "names": tuple(task["names"])})
     return {**parts, "fields": fields, "names": names, "task": task, "meta": store.meta["meta"]}

@@ -133,6 +133,8 @@ def builder(name: str, size: int | None = None, seed: int = 0, official: bool = 
     from eigenformer.data import peptides, sbm, superpixels, zinc
     from eigenformer.data.official import benchmark_file
 
+    if seed < 0:
+        raise DataError(f"seed: must not be negative, got {seed}")
     if not benchmark(name).generated:
         if size is not None or seed or official:
             raise DataError(f"{name}: size, seed and official are for pattern and cluster only")

@@ -85,9 +85,11 @@ def check_parts(archive: GraphArchive) -> None:
 def check_contents(archive: GraphArchive) -> None:
     """That every edge leads somewhere and every number is one; names the first graph at fault."""
     _check_edges(archive)
-    for name in archive.names or ():
-        if not isinstance(name, str):
-            raise DataError(f"names: expected text, got {name!r}")
+    texts = {name: field.values for name, field in archive.fields.items() if field.is_text}
+    for name, part in {"names": archive.names or (), **texts}.items():
+        for text in part:
+            if not isinstance(text, str):
+                raise DataError(f"{name}: expected text, got {text!r}")
     offsets = {
         "node": archive.node_offsets,
         "edge": archive.edge_offsets,
@@ -123,7 +125,7 @@ def _check_edges(archive: GraphArchive) -> None:
 
 
 def _check_name(name: Any) -> None:
-    if not isinstance(name, str) or not re.fullmatch(r"\w[\w .+()-]*", name):
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w +()-]*", name):
         raise DataError(f"attribute {name!r}: expected a name of letters, digits and _")
     if name in _OURS:
         raise DataError(f"attribute '{name}': is computed here; leave it out")
@@ -137,9 +139,10 @@ def _check_name(name: Any) -> None:
 
 def _check_type(name: str, field: Field) -> None:
     found, wanted = field.values.dtype, field.dtype
+    if field.is_text and found == wanted and field.level == "graph" and field.values.ndim == 1:
+        return
     for dtype in (found, wanted):
-        text = dtype.kind == "U" and field.level == "graph" and field.values.ndim == 1
-        if not text and (dtype.kind not in "biuf" or dtype.itemsize > 8 or not dtype.isnative):
+        if dtype.kind not in "biuf" or dtype.itemsize > 8 or not dtype.isnative:
             raise DataError(f"attribute '{name}': {dtype} is not a type that an archive keeps")
     if not np.can_cast(found, wanted, "same_kind"):
         raise DataError(f"attribute '{name}': {found} is not to be read as {wanted}")

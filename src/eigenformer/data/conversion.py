@@ -16,7 +16,6 @@ from eigenformer.nearest import unknown
 
 _KNOWN: dict[str, Level] = {"x": "node", "pos": "node", "edge_attr": "edge", "edge_weight": "edge"}
 _LEVELS = ("node", "edge", "graph")
-_TEXT = np.dtype(str)  # of any length
 
 
 def pack_graphs(
@@ -84,7 +83,7 @@ def _keys(graphs: Sequence[Data], place: Callable[[int], str]) -> list[str]:
 
 def _rows(value: Any, key: str, place: str) -> np.ndarray:
     if isinstance(value, str) and key not in (*_KNOWN, "y"):
-        return np.array([value])
+        return Field.of_texts([value]).values
     array = _array(value, key, place)
     return array.reshape(1) if array.ndim == 0 else array
 
@@ -138,6 +137,6 @@ def _pack(
                 f"{place(index)}: '{key}' has rows of shape {row.shape[1:]}, those of "
                 f"graph 0 have {first.shape[1:]}"
             )
-        if row.dtype != first.dtype and not row.dtype.kind == first.dtype.kind == "U":
+        if row.dtype != first.dtype:
             raise DataError(f"{place(index)}: '{key}' is {row.dtype}, in graph 0 {first.dtype}")
-    return Field(level, np.concatenate(rows), _TEXT if first.dtype.kind == "U" else first.dtype)
+    return Field(level, np.concatenate(rows), first.dtype)

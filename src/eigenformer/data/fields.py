@@ -41,9 +41,8 @@ class Field:
 
     Args:
         level: What has a row each: a node, an edge, or a graph.
-        values: The rows; integers may be stored in fewer bits than ``dtype`` has. Texts, one per
-            graph, are an array of them.
-        dtype: The type in which a graph carries it.
+        values: The rows; integers may be stored in fewer bits than ``dtype`` has.
+        dtype: The type in which a graph carries it; for texts, one per graph, ``object``.
     """
 
     level: Level
@@ -53,7 +52,14 @@ class Field:
     @property
     def is_text(self) -> bool:
         """Whether it holds texts instead of numbers."""
-        return self.dtype.kind == "U"
+        return self.dtype.kind == "O"
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[str]) -> Field:
+        """One text per graph."""
+        values = np.empty(len(texts), dtype=object)
+        values[:] = texts
+        return cls("graph", values, values.dtype)
 
 
 def number_splits(split: Sequence[str | None] | np.ndarray) -> np.ndarray:

@@ -10,17 +10,26 @@ with all its lines, and nothing is made of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.fields import Field, Task, number_splits
-from eigenformer.data.own import OwnData, target_field
+from eigenformer.data.fields import Field, Level
+from eigenformer.data.own import OwnData
 from eigenformer.data.splits import read_split
-from eigenformer.data.tables import SUFFIXES, Table, is_missing, read_table
+from eigenformer.data.tables import (
+    SUFFIXES,
+    Table,
+    is_missing,
+    is_whole,
+    read_number,
+    read_table,
+    read_whole,
+)
+from eigenformer.data.targets import TargetLevel, Targets
 
 _NAMES = ("graphs", "nodes", "edges")
 
@@ -37,9 +46,9 @@ def read_graph_tables(folder: Path, options: OwnData) -> GraphArchive:
         path = _find(folder, name)
         if path is None:
             raise DataError(Problem(str(folder), f"the table '{name}' is missing"))
-        tables.append(read_table(path))
+        tables.append(read_table(path, rows_needed=name != "edges"))
     graphs, nodes, edges = tables
-    problems: list[Problem] = []
+    problems = [row.problem for table in tables for row in table.ragged]
     graph_of = _index(graphs, problems)
     order, sizes, node_of = _nodes(nodes, graph_of, problems)
     ends, counts, edge_order = _edges(edges, graph_of, node_of, problems)
@@ -50,7 +59,7 @@ def read_graph_tables(folder: Path, options: OwnData) -> GraphArchive:
     if problems:
         raise DataError(problems)
 
-    level, table, rows = _target_place(graphs, nodes, order, options)
+    level = _target_level(graphs, nodes, options)
     skip = {"graph", "node", *(options.targets if level == "node" else ())}
     fields: dict[str, Field] = {}
     if x := _features(nodes, order, skip, "node"):
@@ -59,9 +68,11 @@ def read_graph_tables(folder: Path, options: OwnData) -> GraphArchive:
         fields["edge_attr"] = edge_attr
     if options.undirected:
         ends, counts, fields = _both_ways(ends, counts, fields)
-    task = None
+    table, rows = (nodes, order) if level == "node" else (graphs, np.arange(len(graphs)))
+    targets, task = Targets(table, options.targets, options.task), None
     if options.targets:
-        fields["y"], task = _targets(table, rows, level, options)
+        values = _read_rows(table, targets.read)
+        fields["y"], task = targets.field(values[rows], level)
     return GraphArchive(
         node_offsets=np.cumsum([0, *sizes]),
         edge_offsets=np.cumsum([0, *counts]),
@@ -69,7 +80,7 @@ def read_graph_tables(folder: Path, options: OwnData) -> GraphArchive:
         fields=fields,
         split=_split(graphs, options),
         names=list(graph_of),
-        task=task or Task(),
+        task=task,
     )
 
 
@@ -138,85 +149,80 @@ def _edges(
     return np.array(ends, dtype=np.int64).reshape(-1, 2)[order].T, counts, order
 
 
-def _features(table: Table, order: np.ndarray, skip: set[str], level: Any) -> Field | None:
+def _features(table: Table, order: np.ndarray, skip: set[str], level: Level) -> Field | None:
     """The feature columns: whole numbers as integers, anything else as float32."""
-    columns = [name for name in table.columns if name not in skip]
+    columns = {name: cells for name, cells in table.columns.items() if name not in skip}
     if not columns:
         return None
-    values = np.stack([_numbers(table, name, missing=False) for name in columns], axis=1)[order]
-    whole = all(
-        cell.strip().lstrip("+-").isdigit() for name in columns for cell in table.columns[name]
-    )
+    whole = all(is_whole(cell) for cells in columns.values() for cell in cells)
     dtype = np.dtype(np.int64 if whole else np.float32)
-    return Field(level, values.astype(dtype), dtype)
+    read = read_whole if whole else read_number
+
+    def row(index: int) -> list[float]:
+        return [_named(name, read, cells[index]) for name, cells in columns.items()]
+
+    values = _read_rows(table, row, dtype).reshape(len(table), len(columns))
+    return Field(level, values[order], dtype)
 
 
-def _numbers(table: Table, column: str, missing: bool) -> np.ndarray:
-    """A column of numbers; a missing one is NaN where that is allowed."""
-    values, problems = [], []
-    for cell, line in zip(table.column(column), table.lines, strict=True):
-        value = float("nan")
+def _named(name: str, read: Callable[[str], float], cell: str) -> float:
+    try:
+        return read(cell)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+
+
+def _read_rows(
+    table: Table, read: Callable[[int], list[float]], dtype: np.dtype | None = None
+) -> np.ndarray:
+    """What each row says, by its number; all rows that cannot be read are listed."""
+    rows, problems = [], []
+    for index, line in enumerate(table.lines):
         try:
-            if not (missing and is_missing(cell)):
-                value = float(cell)
-                if not np.isfinite(value):
-                    raise ValueError
-        except ValueError:
-            problems.append(Problem(table.file, f"{column}: '{cell}' is not a number", line))
-        values.append(value)
+            rows.append(read(index))
+        except DataError as error:
+            problems.append(Problem(table.file, str(error), line))
     if problems:
         raise DataError(problems)
-    return np.array(values)
+    return np.array(rows, dtype=dtype)
 
 
-def _target_place(
-    graphs: Table, nodes: Table, order: np.ndarray, options: OwnData
-) -> tuple[str, Table, np.ndarray]:
+def _target_level(graphs: Table, nodes: Table, options: OwnData) -> TargetLevel:
     """Targets are columns of ``graphs``, or else of ``nodes``."""
-    if options.targets and all(name in nodes.columns for name in options.targets):
-        return "node", nodes, order
     for name in options.targets:
-        graphs.column(name)
-    return "graph", graphs, np.arange(len(graphs))
-
-
-def _targets(table: Table, rows: np.ndarray, level: str, options: OwnData) -> tuple[Field, Task]:
-    if options.task == "multiclass":
-        if len(options.targets) != 1:
-            raise DataError(Problem(table.file, "task: 'multiclass' takes exactly one column"))
-        cells = [cell.strip() for cell in table.column(options.targets[0])]
-        problems = [
-            Problem(table.file, f"{options.targets[0]}: no class", line)
-            for cell, line in zip(cells, table.lines, strict=True)
-            if is_missing(cell)
-        ]
-        if problems:
-            raise DataError(problems)
-        numeric = all(cell.lstrip("-").isdigit() for cell in cells)
-        classes = sorted(set(cells), key=int) if numeric else sorted(set(cells))
-        place = {name: number for number, name in enumerate(classes)}
-        values = np.array([place[cell] for cell in cells])[rows]
-        return target_field(values, classes, options.targets, options, level)
-    columns = [_numbers(table, name, missing=True) for name in options.targets]
-    return target_field(np.stack(columns, axis=1)[rows], (), options.targets, options, level)
+        if name in graphs.columns and name in nodes.columns:
+            both = f"target '{name}': a column of this table and of {nodes.file}; rename one"
+            raise DataError(Problem(graphs.file, both, 1))
+    at_nodes = [name in nodes.columns for name in options.targets]
+    if any(at_nodes) and not all(at_nodes):
+        raise DataError("targets: all of them of graphs, or all of them of nodes")
+    return "node" if any(at_nodes) else "graph"
 
 
 def _both_ways(
     ends: np.ndarray, counts: list[int], fields: dict[str, Field]
 ) -> tuple[np.ndarray, list[int], dict[str, Field]]:
-    """Each edge and, right after it, its reverse with the same features; a loop stays one."""
-    both = np.stack([ends, ends[::-1]], axis=2).reshape(2, -1)
-    reverse = np.arange(both.shape[1]) % 2 == 1
-    keep = ~(reverse & (both[0] == both[1]))
-    graph = np.repeat(np.repeat(np.arange(len(counts)), counts), 2)[keep]
+    """Each edge and, right after it, its reverse with the same features.
+
+    A loop stays one, and so does an edge whose reverse is listed itself.
+    """
+    graph = np.repeat(np.arange(len(counts)), counts)
+    listed = set(zip(graph.tolist(), *ends.tolist(), strict=True))
+    alone = [
+        source != target and (number, target, source) not in listed
+        for number, source, target in zip(graph.tolist(), *ends.tolist(), strict=True)
+    ]
+    keep = np.stack([np.ones(len(alone), dtype=bool), np.array(alone, dtype=bool)], axis=1)
+    both = np.stack([ends, ends[::-1]], axis=2)[:, keep]
     if "edge_attr" in fields:
         field = fields["edge_attr"]
-        values = np.repeat(field.values, 2, axis=0)[keep]
+        values = np.repeat(field.values, keep.sum(1), axis=0)
         fields = {**fields, "edge_attr": Field("edge", values, field.dtype)}
-    return both[:, keep], np.bincount(graph, minlength=len(counts)).tolist(), fields
+    new_counts = np.bincount(np.repeat(graph, keep.sum(1)), minlength=len(counts))
+    return both, new_counts.tolist(), fields
 
 
-def _split(graphs: Table, options: OwnData) -> np.ndarray | None:
+def _split(graphs: Table, options: OwnData) -> list[str | None] | None:
     if options.split_column is None:
         return None
     names: list[str | None] = []
@@ -228,4 +234,4 @@ def _split(graphs: Table, options: OwnData) -> np.ndarray | None:
             problems.append(Problem(graphs.file, str(error), line))
     if problems:
         raise DataError(problems)
-    return number_splits(names)
+    return names

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from eigenformer.data.archive import GraphArchive
@@ -10,7 +11,7 @@ from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DamagedError, DataError
 from eigenformer.data.fields import Task
 from eigenformer.data.sources import Sources
-from eigenformer.data.spectra import cache_folder
+from eigenformer.data.spectra import find_spectra
 from eigenformer.data.statistics import Statistics
 from eigenformer.data.store import MANIFEST, folder_bytes
 from eigenformer.nearest import unknown
@@ -24,7 +25,7 @@ class Entry:
         name: Its name.
         path: Its folder; None where there is none.
         archive_bytes: The size of the archive.
-        spectra_bytes: The size of its full spectra; None where they are not computed.
+        spectra: Its caches of spectra, and how many frequencies each keeps; None for all.
         statistics: Counts of its graphs.
         task: What is predicted.
         problem: What is wrong with it, if anything.
@@ -33,7 +34,7 @@ class Entry:
     name: str
     path: Path | None = None
     archive_bytes: int = 0
-    spectra_bytes: int | None = None
+    spectra: Mapping[Path, int | None] = field(default_factory=dict)
     statistics: Statistics | None = None
     task: Task | None = None
     problem: str = ""
@@ -56,12 +57,11 @@ def entry(path: Path, sources: Sources) -> Entry:
         archive = GraphArchive.open(path, verify=False)
     except DamagedError as error:
         return Entry(path.name, path, folder_bytes(path), problem=str(error))
-    spectra = _spectra_folder(archive, sources)
     return Entry(
         name=path.name,
         path=path,
         archive_bytes=folder_bytes(path),
-        spectra_bytes=None if spectra is None else folder_bytes(spectra),
+        spectra=find_spectra(archive, spectra_folders(path, sources)),
         statistics=archive.statistics,
         task=archive.task,
     )
@@ -80,9 +80,7 @@ def find_archive(name_or_path: str, sources: Sources) -> Path:
     raise DataError(unknown(f"'{name_or_path}'", name_or_path, known))
 
 
-def _spectra_folder(archive: GraphArchive, sources: Sources) -> Path | None:
-    for folder in (None, sources.cache_dir / "spectra"):
-        path = cache_folder(archive, None, folder)
-        if path.is_dir():
-            return path
-    return None
+def spectra_folders(path: Path, sources: Sources) -> list[Path]:
+    """Where the spectra of an archive may be: beside it, and in the cache."""
+    folders = (path.absolute().parent / "spectra", sources.cache_dir / "spectra")
+    return list(dict.fromkeys(folders))

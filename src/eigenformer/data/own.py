@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-import numpy as np
 
 from eigenformer.config import ConfigError, Settings
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.fields import Field, Task, TaskKind
 from eigenformer.data.progress import Reporter
 from eigenformer.data.splits import FRACTIONS, check_fractions
+from eigenformer.data.store import MANIFEST
+from eigenformer.data.tables import Rejected, is_table
+from eigenformer.data.targets import infer_task
+from eigenformer.options import TargetKind
 
 SplitMethod = Literal["given", "random", "stratified", "scaffold"]
+Form = Literal["molecules", "tables", "graphs", "pictures", "archive"]
+"""The forms in which graphs come."""
+
+_SPLITTING = frozenset({"split", "fractions", "seed"})
+_TABLE = frozenset({"targets", "split_column", "task"})
+_USED: dict[Form, frozenset[str]] = {
+    "molecules": _TABLE | _SPLITTING | {"smiles", "identifier", "featurizer"},
+    "tables": _TABLE | _SPLITTING | {"undirected"},
+    "graphs": _SPLITTING | {"task"},
+    "pictures": _SPLITTING,
+    "archive": frozenset(),
+}
+_WORDS: dict[Form, str] = {
+    "molecules": "a table of molecules",
+    "tables": "the tables graphs, nodes and edges",
+    "graphs": "PyG graphs",
+    "pictures": "pictures",
+    "archive": "an archive, which is taken as it is",
+}
 
 
 @dataclass(frozen=True)
@@ -43,7 +62,7 @@ class OwnData(Settings):
     split: SplitMethod = "given"
     fractions: tuple[float, ...] = FRACTIONS
     seed: int = 0
-    task: TaskKind | None = None
+    task: TargetKind | None = None
     featurizer: str = "ogb"
     undirected: bool = False
 
@@ -54,14 +73,25 @@ class OwnData(Settings):
             raise ConfigError(str(error)) from None
         if self.split != "given" and self.split_column is not None:
             raise ConfigError(f"split: '{self.split}' and split_column exclude each other")
+        if self.split == "given" and (self.fractions != FRACTIONS or self.seed):
+            raise ConfigError("fractions, seed: of a split, but none is asked for (split)")
+        if self.seed < 0:
+            raise ConfigError(f"seed: must not be negative, got {self.seed}")
+        for name in self.targets:
+            if self.targets.count(name) > 1:
+                raise ConfigError(f"targets: '{name}' is named twice")
 
+    def suited(self, path: Path) -> OwnData:
+        """Those of the options that say something about what lies at ``path``."""
+        used = _USED[form_of(path)]
+        return OwnData(**{name: value for name, value in vars(self).items() if name in used})
 
-@dataclass(frozen=True)
-class Rejected:
-    """A row that gave no graph: where it is, why, and what it said."""
-
-    problem: Problem
-    row: dict[str, str]
+    def check_used(self, path: Path) -> None:
+        """Raises for an option that says nothing about what lies at ``path``."""
+        form, default = form_of(path), OwnData()
+        for name, value in vars(self).items():
+            if value != getattr(default, name) and name not in _USED[form]:
+                raise ConfigError(f"{name}: says nothing about {_WORDS[form]} ({path})")
 
 
 @dataclass(frozen=True)
@@ -81,26 +111,23 @@ def own_files(path: Path) -> list[Path]:
     return [path]
 
 
-def read_own(
-    path: str | Path, options: OwnData | None = None, report: Reporter | None = None
-) -> Import:
-    """Reads a table of molecules, or a folder of plain tables, PyG graphs or pictures."""
-    from eigenformer.data.graph_tables import is_graph_tables, read_graph_tables
-    from eigenformer.data.images import is_image_folder, read_image_folder
-    from eigenformer.data.molecule_table import read_molecule_table
-    from eigenformer.data.tables import is_table
+def form_of(path: Path) -> Form:
+    """In which form the graphs at ``path`` are."""
+    from eigenformer.data.graph_tables import is_graph_tables
+    from eigenformer.data.images import is_image_folder
 
-    path, options = Path(path), options or OwnData()
     if is_table(path):
-        return read_molecule_table(path, options, report)
+        return "molecules"
     if not path.is_dir():
         raise DataError(Problem(str(path), "there is no such file or folder"))
+    if (path / MANIFEST).is_file():
+        return "archive"
     if is_graph_tables(path):
-        return Import(split_archive(read_graph_tables(path, options), options))
+        return "tables"
     if any(path.glob("*.pt")):
-        return Import(split_archive(read_data_folder(path), options))
+        return "graphs"
     if is_image_folder(path):
-        return Import(split_archive(read_image_folder(path, report=report), options))
+        return "pictures"
     raise DataError(
         Problem(
             str(path),
@@ -110,10 +137,32 @@ def read_own(
     )
 
 
-def read_data_folder(path: Path) -> GraphArchive:
-    """A folder of ``.pt`` files, each one PyG ``Data`` or a list of them, opened without code."""
-    import pickle
+def read_own(
+    path: str | Path, options: OwnData | None = None, report: Reporter | None = None
+) -> Import:
+    """Reads a table of molecules, an archive, or a folder of plain tables, graphs or pictures."""
+    from eigenformer.data.graph_tables import read_graph_tables
+    from eigenformer.data.images import read_image_folder
+    from eigenformer.data.molecule_table import read_molecule_table
 
+    path, options = Path(path), options or OwnData()
+    form = form_of(path)
+    options.check_used(path)
+    if form == "molecules":
+        return read_molecule_table(path, options, report)
+    if form == "archive":
+        return Import(GraphArchive.open(path))
+    if form == "tables":
+        archive = read_graph_tables(path, options)
+    elif form == "graphs":
+        archive = read_data_folder(path, options.task)
+    else:
+        archive = read_image_folder(path, report=report)
+    return Import(split_archive(archive, options))
+
+
+def read_data_folder(path: Path, task: TargetKind | None = None) -> GraphArchive:
+    """A folder of ``.pt`` files, each one PyG ``Data`` or a list of them, opened without code."""
     import torch
     from torch_geometric.data import Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
@@ -125,18 +174,25 @@ def read_data_folder(path: Path) -> GraphArchive:
         try:
             with torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage]):
                 loaded = torch.load(file, map_location="cpu", weights_only=True)
-        except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+        except Exception as error:  # what PyTorch raises for a damaged file is anything
             refused = "asks for more than tensors" if "GLOBAL" in str(error) else "damaged"
             raise DataError(Problem(str(file), f"not a file of PyG Data ({refused})")) from None
         several = isinstance(loaded, list | tuple)
         for number, graph in enumerate(loaded if several else [loaded]):
+            if not isinstance(graph, Data):
+                reason = f"holds a {type(graph).__name__}, expected PyG Data or a list of them"
+                raise DataError(Problem(str(file), reason))
             graphs.append(graph)
             names.append(f"{file.stem}/{number}" if several else file.stem)
+    if not graphs:
+        raise DataError(Problem(str(path), "no graphs in its .pt files"))
     archive = GraphArchive.from_data_list(graphs, names=names)
     field = archive.fields.get("y")
     if field is None or field.level == "edge":
+        if task is not None:
+            raise DataError(Problem(str(path), f"task: '{task}', but the graphs have no target y"))
         return archive
-    return archive.with_task(infer_task(field.values, (), None, field.level))
+    return archive.with_task(infer_task(field.values, (), task, field.level))
 
 
 def split_archive(archive: GraphArchive, options: OwnData) -> GraphArchive:
@@ -153,43 +209,11 @@ def split_archive(archive: GraphArchive, options: OwnData) -> GraphArchive:
             raise DataError("split: 'stratified' needs targets of graphs")
         split = stratified_split(field.values, options.fractions, options.seed)
     else:
-        smiles = archive.meta.get("smiles") or archive.names
-        if "featurizer" not in archive.meta or smiles is None:
+        texts = archive.fields.get("smiles")
+        if texts is None and archive.meta.get("featurizer") not in ("ogb", "zinc"):
             raise DataError("split: 'scaffold' needs molecules")
+        smiles = archive.names if texts is None else texts.values.tolist()
+        if smiles is None:
+            raise DataError("split: 'scaffold' needs the molecules' SMILES")
         split = scaffold_split(smiles, options.fractions)
     return archive.with_split(split)
-
-
-def infer_task(
-    values: np.ndarray,
-    names: Sequence[str],
-    kind: TaskKind | None,
-    level: Literal["graph", "node"] = "graph",
-) -> Task:
-    """What the targets are, told by their values: zeros and ones are labels, all else numbers."""
-    count = 1 if values.ndim == 1 else values.shape[1]
-    if kind is None:
-        if values.dtype.kind in "iu" and values.ndim == 1 and values.min(initial=0) >= 0:
-            kind = "multiclass" if values.max(initial=0) > 1 else "binary"
-        else:
-            known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
-            labels = bool(np.isin(known, (0, 1)).all())
-            kind = ("multilabel" if count > 1 else "binary") if labels else "regression"
-    outputs = int(values.max(initial=0)) + 1 if kind == "multiclass" else count
-    return Task(level, kind, outputs, tuple(names))
-
-
-def target_field(
-    values: np.ndarray, classes: Sequence[str], names: Sequence[str], options: OwnData, level: str
-) -> tuple[Field, Task]:
-    """Targets as a field and a task: class numbers, or float32 columns with NaN for missing."""
-    at: Literal["graph", "node"] = "node" if level == "node" else "graph"
-    if options.task == "multiclass":
-        long = np.dtype(np.int64)
-        task = Task(at, "multiclass", len(classes), tuple(classes))
-        return Field(at, values.astype(long).reshape(-1), long), task
-    task = infer_task(values, names, options.task, at)
-    single = np.dtype(np.float32)
-    # One target is one number per graph, as everywhere in PyG; several are a row.
-    columns = values[:, 0] if values.shape[1] == 1 else values
-    return Field(at, columns.astype(single), single), replace(task, num_outputs=values.shape[1])

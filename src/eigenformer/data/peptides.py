@@ -12,8 +12,9 @@ import numpy as np
 
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.featurizing import featurize_all
 from eigenformer.data.fields import SPLITS, Field, Task, number_splits
-from eigenformer.data.molecules import MoleculeError, featurizer, molecule_fields
+from eigenformer.data.molecules import MoleculeError, molecule_fields
 from eigenformer.data.official import packed_structure
 from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import RawFile
@@ -54,6 +55,8 @@ def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
     if files[0].suffix == ".zip":
         return _official(name, files[0])
     table = read_table(files[0])
+    if table.ragged:
+        raise DataError([row.problem for row in table.ragged])
     if name == "peptides-func":
         targets = np.array([[float(c) for c in label] for label in table.column("labels")])
         split = number_splits(table.column("split"))
@@ -61,14 +64,11 @@ def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
         targets = standardized(_numbers(table))
         split = _struct_split(files[1], len(table))
     smiles = table.column("smiles")
-    graphs, make = [], featurizer("ogb")
-    with report.step("molecules", len(smiles)) as step:
-        for text, line in zip(smiles, table.lines, strict=True):
-            try:
-                graphs.append(make(text))
-            except MoleculeError as error:
-                raise DataError(Problem(str(files[0]), str(error), line)) from None
-            step.advance(1)
+    graphs = []
+    for graph, line in zip(featurize_all(smiles, "ogb", report), table.lines, strict=True):
+        if isinstance(graph, MoleculeError):
+            raise DataError(Problem(str(files[0]), str(graph), line))
+        graphs.append(graph)
     packed = molecule_fields(graphs)
     packed["fields"]["y"] = Field("graph", targets.astype(np.float32), np.dtype(np.float32))
     return GraphArchive(

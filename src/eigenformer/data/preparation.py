@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 BUILD_VERSION = 1
 """Raised whenever a benchmark comes out differently: older archives are then rebuilt."""
 
+OWN_VERSION = 2
+"""The same for the user's own graphs."""
+
 _SHOWN = 20
 
 
@@ -142,9 +145,12 @@ def prepare_own(
     report, options, path = report or Reporter(), options or OwnData(), Path(path)
     sources = Sources.resolve(None, cache_dir)
     folder = None
+    options.check_used(path)
     if (path / MANIFEST).is_file():
+        if name is not None:
+            raise DataError(f"name: an archive stays where it is ({path})")
         archive = GraphArchive.open(path)
-        name = path.name
+        name = path.resolve().name
     else:
         files = own_files(path)
         name = _own_name(path) if name is None else name
@@ -153,7 +159,7 @@ def prepare_own(
         _check_free(sources.cache_dir / name, name, whole)
         folder = sources.cache_dir / "spectra"
         settings = options.to_dict()
-        origin = {"own": str(whole), "version": BUILD_VERSION, "settings": settings}
+        origin = {"own": str(whole), "version": OWN_VERSION, "settings": settings}
         make = partial(_import, path, options, report)
         archive = _build(sources.cache_dir / name, origin, lambda: files, make, report)
     rejected = archive.meta.get("rejected", [])
@@ -227,7 +233,7 @@ def _build(
             built = make(files)
         except DataError:
             raise
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, LookupError) as error:
             names = ", ".join(map(str, files))
             # NumPy's advice for what is no array is to unpickle it: never.
             reason = "no file of arrays" if "pickle" in str(error) else error

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
-from eigenformer.data.errors import DownloadError
+from eigenformer.data.errors import DataError, DownloadError
 from eigenformer.data.progress import Reporter
 
 RAW_DIR = "EIGENFORMER_RAW_DIR"
@@ -59,7 +59,10 @@ class Sources:
         raw = None if raw_dir is None else Path(raw_dir).expanduser()
         if raw is not None and not raw.is_dir():
             raise DownloadError(f"{raw}: the raw folder is not there")
-        return cls(raw, Path(cache_dir).expanduser().absolute())
+        cache = Path(cache_dir).expanduser().absolute()
+        if cache.exists() and not cache.is_dir():
+            raise DataError(f"{cache}: the cache folder is a file")
+        return cls(raw, cache)
 
     def locate(self, benchmark: str, layouts: Layouts) -> list[Path] | None:
         """The files of the first layout that is complete: given by the user, or downloaded."""

@@ -12,7 +12,9 @@ name when the last chunk is in.
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +27,7 @@ from eigenformer.data.errors import DamagedError, DataError, Problem
 from eigenformer.data.fields import graph_place
 from eigenformer.data.progress import Reporter
 from eigenformer.data.spectrum_writer import KIND, SpectrumWriter
-from eigenformer.data.store import open_store
+from eigenformer.data.store import open_store, read_manifest
 
 if TYPE_CHECKING:
     from eigenformer.spectrum import Spectrum
@@ -111,18 +113,40 @@ def has_spectra(archive: GraphArchive, k: int | None = None, folder: Path | None
     return cache_folder(archive, k, folder).exists()
 
 
+def find_spectra(archive: GraphArchive, folders: Iterable[Path]) -> dict[Path, int | None]:
+    """The finished caches of an archive in these folders, and the k of each."""
+    content, found = archive.structure_hash(), {}
+    for path in (path for folder in folders for path in sorted(folder.glob("*"))):
+        try:
+            k = read_manifest(path, KIND)["meta"]["k"]
+        except DamagedError:
+            k = None  # which is told by its name then, if it is the full spectrum
+        if path.is_dir() and path.name == _key(content, k):
+            found[path] = k
+    return found
+
+
+def verify_spectra(path: Path) -> None:
+    """Compares every checksum of a cache; what does not fit is named."""
+    try:
+        open_store(path, KIND)
+    except DamagedError as error:
+        again = "delete its folder, or let `data prepare` compute it anew"
+        raise DamagedError(f"{error}; {again}") from None
+
+
 def cache_folder(archive: GraphArchive, k: int | None, folder: Path | None = None) -> Path:
     """The folder that belongs to these graphs and settings."""
     if folder is None:
         if archive.path is None:
             raise DataError("an archive in memory has no place for a cache: save it, or say where")
         folder = archive.path.parent / "spectra"
-    return folder / _key(archive, k)
+    return folder / _key(archive.structure_hash(), k)
 
 
-def _key(archive: GraphArchive, k: int | None) -> str:
+def _key(structure: hashlib._Hash, k: int | None) -> str:
     """Names a cache by what it depends on: the graphs' structure and the settings."""
-    content = archive.structure_hash()
+    content = structure.copy()
     content.update(json.dumps({"k": k, "dtype": "float32", "algorithm": ALGORITHM}).encode())
     return content.hexdigest()[:24]
 

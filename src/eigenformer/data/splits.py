@@ -81,7 +81,8 @@ def read_split(cell: str) -> str:
 
 def check_fractions(fractions: Sequence[float]) -> None:
     """Raises unless they are three parts of one whole."""
-    if len(fractions) != len(SPLITS) or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
+    parts = len(fractions) == len(SPLITS) and all(0 <= part <= 1 for part in fractions)
+    if not parts or abs(sum(fractions) - 1) > 1e-6:
         raise DataError(
             f"fractions: three numbers that add up to 1 ({', '.join(SPLITS)}), got {fractions}"
         )

@@ -5,6 +5,11 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,17 +19,34 @@ from eigenformer.nearest import unknown
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 """Cells that hold nothing, whatever their case."""
 
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (*_DELIMITERS, ".parquet")
+SUFFIXES = (".csv", ".tsv", ".parquet")
+_WORDS = {"true": 1.0, "false": 0.0}
+_LARGEST = 3.4028234663852886e38  # that single precision holds
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A row that gave no graph: where it is, why, and what it said."""
+
+    problem: Problem
+    row: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of text, and the line of the file each row is on."""
+    """Columns of text, and the line of the file each row is on.
+
+    Args:
+        file: Where it was read from.
+        columns: Cells by the column's name.
+        lines: Where each row begins.
+        ragged: Rows of another width than the header; they are not in the columns.
+    """
 
     file: str
     columns: dict[str, list[str]]
     lines: list[int]
+    ragged: tuple[Rejected, ...] = ()
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -50,20 +72,87 @@ def is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
 
 
-def read_table(path: str | Path) -> Table:
-    """Reads a table with a header line; rows of another width are an error with their lines."""
+def parse_number(cell: str) -> float | None:
+    """The number in a cell, of whatever size, ``true`` and ``false`` being 1 and 0; or None."""
+    text = cell.strip().lower()
+    try:
+        return _WORDS[text] if text in _WORDS else float(text.replace("_", "?"))
+    except ValueError:
+        return None
+
+
+def read_number(cell: str) -> float:
+    """The number in a cell, if single precision holds it; else an error that says why."""
+    value = parse_number(cell)
+    if value is None:
+        hint = " (a decimal point is expected)" if "," in cell else ""
+        raise DataError(f"'{cell}' is not a number{hint}")
+    if not math.isfinite(value):
+        raise DataError(f"'{cell}' is not {'a number' if math.isnan(value) else 'finite'}")
+    if abs(value) > _LARGEST:
+        raise DataError(f"'{cell}' is beyond single precision, which ends at 3.4e38")
+    return value
+
+
+def is_whole(cell: str) -> bool:
+    """Whether a cell holds a whole number, or ``true`` or ``false``."""
+    text = cell.strip()
+    return text.lower() in _WORDS or text.removeprefix("-").removeprefix("+").isdecimal()
+
+
+def read_whole(cell: str) -> int:
+    """The whole number in a cell, exactly."""
+    text = cell.strip().lower()
+    # More digits than these are not even read.
+    value = int(_WORDS[text]) if text in _WORDS else int(text) if len(text) < 30 else 2**63
+    if not -(2**63) <= value < 2**63:
+        raise DataError(f"'{cell}' is beyond whole numbers of 64 bits")
+    return value
+
+
+def read_table(path: str | Path, rows_needed: bool = True) -> Table:
+    """Reads a table with a header line. Empty rows and columns without a name are left out."""
+    header, cells, lines = read_rows(path)
+    for name in header:
+        if name and header.count(name) > 1:
+            raise DataError(Problem(str(path), f"column '{name}' is there twice", 1))
+    kept, kept_lines, ragged = [], [], []
+    for row, line in zip(cells, lines, strict=True):
+        if not any(map(str.strip, row)):
+            continue
+        if len(row) == len(header):
+            kept.append(row)
+            kept_lines.append(line)
+        else:
+            reason = f"{len(row)} cells, the header has {len(header)}"
+            extra = {"": ",".join(row[len(header) :])} if len(row) > len(header) else {}
+            told = {**dict(zip(header, row, strict=False)), **extra}
+            ragged.append(Rejected(Problem(str(path), reason, line), told))
+    if rows_needed and not kept and not ragged:
+        raise DataError(Problem(str(path), "a header, but no rows"))
+    columns = {name: [row[place] for row in kept] for place, name in enumerate(header) if name}
+    return Table(str(path), columns, kept_lines, tuple(ragged))
+
+
+def read_rows(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
+    """The header, every row as it is, of whatever width, and the line each row begins on."""
     path = Path(path)
     suffix = _suffix(path)
     if suffix not in SUFFIXES:
         raise DataError(Problem(str(path), f"not a table: expected one of {', '.join(SUFFIXES)}"))
     if not path.is_file():
         raise DataError(Problem(str(path), "there is no such file"))
+    if suffix == ".parquet":
+        return _read_parquet(path)
     try:
-        return _read_parquet(path) if suffix == ".parquet" else _read_text(path)
+        data = path.read_bytes()
+        # Excel writes a byte-order mark, which is no part of the first column's name.
+        text = (gzip.decompress(data) if path.suffix.lower() == ".gz" else data).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(Problem(str(path), f"not UTF-8 text ({error.reason})")) from None
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(Problem(str(path), f"damaged gzip file ({error})")) from None
+    return _read_text(path, text, "\t" if suffix == ".tsv" else None)
 
 
 def _suffix(path: Path) -> str:
@@ -71,37 +160,41 @@ def _suffix(path: Path) -> str:
     return path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
 
 
-def _read_text(path: Path) -> Table:
-    data = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
-    # Excel writes a byte-order mark, which is no part of the first column's name.
-    text = data.decode("utf-8-sig")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_DELIMITERS[_suffix(path)])
-    header = [name.strip() for name in next(reader, [])]
+def _read_text(
+    path: Path, text: str, delimiter: str | None
+) -> tuple[list[str], list[list[str]], list[int]]:
+    if delimiter is None:  # many programs write semicolons or tabs into what they call CSV
+        start = text.lstrip("\r\n").splitlines()[:1]
+        delimiter = max(",;\t", key=start[0].count) if start else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows, lines, end = [], [], 0
+    try:
+        with _cells_of_any_length():
+            header = [name.strip() for name in next(filter(any, reader), [])]
+            end = reader.line_num
+            for row in reader:
+                rows.append(row)
+                lines.append(end + 1)
+                end = reader.line_num  # a quoted cell may hold line breaks
+    except csv.Error as error:
+        reason = f"a quote that is not closed, or closed too early ({error})"
+        raise DataError(Problem(str(path), reason, end + 1)) from None
     if not any(header):
         raise DataError(Problem(str(path), "the file is empty"))
-    duplicates = sorted({name for name in header if header.count(name) > 1})
-    if duplicates:
-        raise DataError(Problem(str(path), f"column '{duplicates[0]}' is there twice", 1))
-    rows, lines, problems = [], [], []
-    end = reader.line_num
-    for row in reader:
-        line, end = end + 1, reader.line_num  # a quoted cell may hold line breaks
-        if not row:
-            continue
-        if len(row) != len(header):
-            reason = f"{len(row)} cells, the header has {len(header)}"
-            problems.append(Problem(str(path), reason, line))
-        rows.append(row)
-        lines.append(line)
-    if problems:
-        raise DataError(problems)
-    if not rows:
-        raise DataError(Problem(str(path), "a header, but no rows"))
-    columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
-    return Table(str(path), columns, lines)
+    return header, rows, lines
 
 
-def _read_parquet(path: Path) -> Table:
+@contextmanager
+def _cells_of_any_length() -> Iterator[None]:
+    """The longest cell that Python's reader takes is a setting of the whole process."""
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _read_parquet(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
@@ -113,11 +206,13 @@ def _read_parquet(path: Path) -> Table:
         table = parquet.read_table(path)
     except (arrow.ArrowException, OSError) as error:
         raise DataError(Problem(str(path), f"not a Parquet file ({error})")) from None
-    if not table.num_rows:
+    if not table.column_names:
         raise DataError(Problem(str(path), "the file is empty"))
-    columns = {
-        name: ["" if cell is None else str(cell) for cell in table.column(name).to_pylist()]
-        for name in table.column_names
-    }
+    columns = [map(_as_text, column.to_pylist()) for column in table.columns]
+    rows = [list(row) for row in zip(*columns, strict=True)]
     # Numbered as in a text file: the header is line 1.
-    return Table(str(path), columns, list(range(2, table.num_rows + 2)))
+    return table.column_names, rows, list(range(2, table.num_rows + 2))
+
+
+def _as_text(cell: object) -> str:
+    return "" if cell is None else str(cell)

@@ -44,6 +44,8 @@ def load_arrays(stream: IO[bytes], name: str) -> Any:
         IndexError,
         AttributeError,
         OSError,
+        OverflowError,
+        MemoryError,  # from sizes that only a damaged or malicious file claims
         zipfile.BadZipFile,
     ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -27,10 +27,9 @@ from eigenformer.data.preparation import prepare, prepare_own
 from eigenformer.data.progress import Reporter
 from eigenformer.data.spectra import Spectra
 from eigenformer.data.store import MANIFEST
-from eigenformer.data.tables import is_missing, is_table, read_table
+from eigenformer.data.tables import is_table, read_table
 from eigenformer.model_folder import Outputs
 from eigenformer.nearest import unknown
-from eigenformer.options import TargetKind
 
 _SHOWN = 20
 
@@ -167,14 +166,13 @@ def _load_own(
         smiles=config.smiles,
         targets=config.targets,
         split_column=config.split_column,
-        fractions=config.fractions,
-        task=config.task or (_class_task(path, config) if table else None),
+        task=config.task,
         featurizer=config.featurizer,
         undirected=config.undirected,
     )
     # Another file of the same name, or another target, is another set of graphs.
     place = hashlib.sha256(repr((path.resolve(), options)).encode()).hexdigest()[:8]
-    name = f"{path.name.split('.')[0]}-{place}"
+    name = None if is_archive(path) else f"{path.name.split('.')[0]}-{place}"
     k = config.frequencies
     prepared = prepare_own(path, options, name, cache_dir, k, workers=workers, report=report)
     archive = prepared.archive
@@ -210,23 +208,6 @@ def _unlabelled(
     return [Problem(str(path), "no target left", lines[graph]) for graph in graphs]
 
 
-def _class_task(path: Path, config: DataConfig) -> TargetKind | None:
-    """Whether a single target is written in words, which makes it a class."""
-    if len(config.targets) != 1:
-        return None
-    cells = [c for c in read_table(path).column(config.targets[0]) if not is_missing(c)]
-    words = sum(not _is_number(cell) for cell in cells)
-    return "multiclass" if words > len(cells) / 2 else None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
 def _labelled(archive: GraphArchive) -> np.ndarray:
     """Which graphs have a target at all."""
     field = archive.fields.get("y")
@@ -257,15 +238,8 @@ def _split(archive: GraphArchive, usable: np.ndarray, config: DataConfig) -> Gra
     # Graphs that cannot be used take no part, or the split would be other than asked for.
     places = np.flatnonzero(usable)
     split = np.full(len(archive), NO_SPLIT, np.uint8)
-    split[places] = split_archive(_thin(archive, places), options).split
+    split[places] = split_archive(archive.subset(places), options).split
     return archive.with_split(split)
-
-
-def _thin(archive: GraphArchive, places: np.ndarray) -> GraphArchive:
-    part = archive.subset(places)
-    if "smiles" in archive.meta:
-        part.meta = {**archive.meta, "smiles": [archive.meta["smiles"][i] for i in places]}
-    return part
 
 
 def _outputs(name: str, task: Task) -> Outputs:

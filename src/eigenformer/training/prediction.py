@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.molecules import MoleculeGraph, featurizer, molecule_fields
 from eigenformer.data.own import OwnData, read_own
 from eigenformer.data.spectra import Spectra
-from eigenformer.data.tables import is_table, read_table
+from eigenformer.data.tables import is_table, read_rows
 from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model, write_atomic
 from eigenformer.nearest import unknown
@@ -198,7 +197,7 @@ def _predict_archive(
 def _read_unlabelled(path: Path, card: ModelCard) -> GraphArchive:
     """Graphs without their targets, which are ignored."""
     assert card.data is not None
-    return read_own(path, OwnData(undirected=card.data.undirected)).archive
+    return read_own(path, OwnData(undirected=card.data.undirected).suited(path)).archive
 
 
 def prediction_names(outputs: Outputs) -> list[str]:
@@ -247,24 +246,11 @@ def _free_names(names: list[str], taken: Sequence[str]) -> list[str]:
 def _read_rows(path: Path) -> tuple[list[str], list[tuple[list[str], str]]]:
     """The header, and every row with its cells as they are and what is wrong with it, if anything.
 
-    More patient than :func:`read_table`: a row of another width or an empty line stays a row.
+    More patient than a table: a row of another width or an empty line stays a row.
     """
-    if path.name.endswith(".parquet"):
-        table = read_table(path)
-        rows = [list(table.row(index).values()) for index in range(len(table))]
-        return list(table.columns), [(row, "") for row in rows]
-    data = path.read_bytes()
-    try:
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8-sig")
-    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
-        raise DataError(Problem(str(path), f"cannot be read ({error})")) from None
-    tabs = ".tsv" in path.suffixes
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if tabs else ",")
-    header = [name.strip() for name in next(reader, [])]
-    if not any(header):
-        raise DataError(Problem(str(path), "the file is empty"))
+    header, rows, _ = read_rows(path)
     found = []
-    for row in reader:
+    for row in rows:
         reason = ""
         if not any(cell.strip() for cell in row):
             reason = "the row is empty"

@@ -1,0 +1,122 @@
+"""What is to be predicted: targets in the columns of a table, or already as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.fields import Field, Task
+from eigenformer.data.tables import Table, is_missing, parse_number, read_number
+from eigenformer.options import TargetKind
+
+TargetLevel = Literal["graph", "node"]
+
+
+class Targets:
+    """The target columns of a table: what kind they are, and what each row says.
+
+    Args:
+        table: The table.
+        names: Its columns that are to be predicted.
+        kind: What they are; None to tell by their values: mostly words are classes, zeros and
+            ones are labels, all else is numbers.
+    """
+
+    def __init__(self, table: Table, names: Sequence[str], kind: TargetKind | None) -> None:
+        self.table, self.names = table, tuple(names)
+        self._cells = [table.column(name) for name in names]
+        if kind is None and len(names) == 1 and _mostly_words(self._cells[0]):
+            kind = "multiclass"
+        if kind in ("binary", "multiclass") and len(names) != 1:
+            raise DataError(Problem(table.file, f"task: '{kind}' takes exactly one target"))
+        if kind is not None and not names:
+            raise DataError(Problem(table.file, f"task: '{kind}', but no targets are named"))
+        self.kind = kind
+        self.classes = _classes(self._cells[0]) if kind == "multiclass" else {}
+
+    def read(self, row: int) -> list[float]:
+        """The targets of one row, a missing one as NaN; raises for what is no target."""
+        return [
+            self._value(name, cells[row])
+            for name, cells in zip(self.names, self._cells, strict=True)
+        ]
+
+    def field(self, rows: np.ndarray, level: TargetLevel) -> tuple[Field, Task]:
+        """The targets that were read, ``[rows, targets]``, as a field and a task."""
+        values = rows.astype(np.float32)
+        for name, column in zip(self.names, values.T, strict=True):
+            if np.isnan(column).all():
+                raise DataError(Problem(self.table.file, f"{name}: no row has a value", 1))
+        if self.kind == "multiclass":
+            names = tuple(dict.fromkeys(map(_class_name, self.classes)))
+            task = Task(level, "multiclass", len(names), names)
+            long = np.dtype(np.int64)
+            return Field(level, values[:, 0].astype(long), long), task
+        task = infer_task(values, self.names, self.kind, level)
+        # One target is one number per graph, as everywhere in PyG; several are a row.
+        return Field(level, values[:, 0] if values.shape[1] == 1 else values, values.dtype), task
+
+    def _value(self, name: str, cell: str) -> float:
+        if self.kind == "multiclass":
+            if is_missing(cell):
+                raise DataError(f"{name}: no class")
+            return float(self.classes[cell.strip()])
+        if is_missing(cell):
+            return float("nan")
+        try:
+            value = read_number(cell)
+        except DataError as error:
+            raise DataError(f"{name}: {error}") from None
+        if self.kind in ("binary", "multilabel") and value not in (0, 1):
+            raise DataError(f"{name}: '{cell}' is neither 0 nor 1")
+        return value
+
+
+def infer_task(
+    values: np.ndarray,
+    names: Sequence[str],
+    kind: TargetKind | None,
+    level: TargetLevel = "graph",
+) -> Task:
+    """What targets are, told by their values, or as it is said, if they allow it."""
+    count = 1 if values.ndim == 1 else values.shape[1]
+    whole = values.dtype.kind in "biu" and values.ndim == 1 and values.min(initial=0) >= 0
+    labels = bool(np.isin(values[~np.isnan(values)], (0, 1)).all())
+    if kind is None:
+        if whole and not labels:
+            kind = "multiclass"
+        else:
+            kind = ("multilabel" if count > 1 else "binary") if labels else "regression"
+    if kind in ("binary", "multilabel") and not labels:
+        raise DataError(f"task: '{kind}', but not all targets are 0 or 1")
+    if kind == "multiclass" and not whole:
+        raise DataError("task: 'multiclass' takes one whole number from 0 for each")
+    if kind == "binary" and count > 1:
+        raise DataError(f"task: 'binary', but there are {count} targets")
+    outputs = int(values.max(initial=0)) + 1 if kind == "multiclass" else count
+    return Task(level, kind, outputs, tuple(names))
+
+
+def _mostly_words(cells: list[str]) -> bool:
+    known = [cell for cell in cells if not is_missing(cell)]
+    return sum(parse_number(cell) is None for cell in known) > len(known) / 2
+
+
+def _classes(cells: list[str]) -> dict[str, int]:
+    """The class of each text that occurs: in the order of numbers, or else of the alphabet."""
+    texts = sorted({cell.strip() for cell in cells if not is_missing(cell)})
+    numbers = {text: parse_number(text) for text in texts}
+    if None not in numbers.values():
+        texts.sort(key=lambda text: numbers[text] or 0.0)
+    place = {name: number for number, name in enumerate(dict.fromkeys(map(_class_name, texts)))}
+    return {text: place[_class_name(text)] for text in texts}
+
+
+def _class_name(text: str) -> str:
+    """Whole numbers without a fraction: what is 1 in one row may be 1.0 in another."""
+    stem, point, fraction = text.partition(".")
+    whole = point and stem.lstrip("+-").isdigit() and not fraction.strip("0")
+    return stem if whole else text
