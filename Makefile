@@ -10,6 +10,8 @@ NATIVE := $(wildcard src/eigenformer/kernels/native/*.cpp src/eigenformer/kernel
 install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt setup.py $(NATIVE)
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else \
+	  "Python 3.10 or later is needed, this is %d.%d; say  make PYTHON=python3.11" % v[:2])'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@

@@ -154,6 +154,8 @@ def _load_own(
 ) -> tuple[GraphArchive, Spectra | None, np.ndarray]:
     path = Path(config.dataset)
     if not path.exists():
+        if path.suffix or len(path.parts) > 1:  # meant as a path, not as a name
+            raise DataError(Problem(config.dataset, "there is no such file or folder"))
         near = unknown(f"benchmark '{config.dataset}'", config.dataset, BENCHMARKS)
         raise DataError(f"{near}; nor is there such a file or folder")
     if config.size is not None or config.generator_seed:

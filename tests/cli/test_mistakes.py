@@ -1,0 +1,106 @@
+"""What newcomers get wrong: one message each, that says what, where and what next; no traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eigenformer.cli import main
+
+MISTAKES = {
+    "misspelt command": ("trian zinc", "command 'trian': unknown; the nearest is 'train'"),
+    "misspelt benchmark": ("train znic", "the nearest is 'zinc'"),
+    "misspelt preset": (
+        "train zinc --preset zink",
+        "'zink': unknown; the nearest is 'zinc'",
+    ),
+    "preset of another dataset": ("train zinc --preset mnist", "take one of zinc, zinc-feat"),
+    "no file": ("train nofile.csv --target y", "nofile.csv: there is no such file or folder"),
+    "no data": ("train", "which data? Give a benchmark's name or a path"),
+    "no target": ("train m.csv", "Say --target (there: smiles, sol)"),
+    "wrong target": ("train m.csv --target so", "column 'so': unknown; the nearest is 'sol'"),
+    "wrong column": ("train m.csv --smiles SMILES --target sol", "the nearest is 'smiles'"),
+    "empty file": ("train empty.csv --target y", "empty.csv: the file is empty"),
+    "folder in use": ("train m.csv --target sol --out run", "go on with it by  eigenformer train"),
+    "no permission": ("train m.csv --target sol --out /proc/x", "/proc/x: cannot be written to"),
+    "unknown setting": ("train m.csv --target sol --model.layer 3", "nearest is 'model.layers'"),
+    "not a number": ("train m.csv --target sol --model.layers x", "expected int, got 'x'"),
+    "odd heads": ("train m.csv --target sol --model.heads 7", "72 is not a multiple of heads, 7"),
+    "negative rate": ("train m.csv --target sol --lr -1", "learning_rate: must be positive"),
+    "no epochs": ("train m.csv --target sol --epochs 0", "epochs: must be positive"),
+    "broken settings": (
+        "train --config broken.yaml",
+        "broken.yaml, line 3: cannot be read",
+    ),
+    "misspelt settings": ("train --config typo.yaml", "typo.yaml, line 2: modle: unknown"),
+    "no settings": ("train --config no.yaml", "no.yaml: there is no such file"),
+    "nothing to resume": ("train --resume nowhere", "nowhere: not a run folder"),
+    "no model": ("evaluate empty", "expected a run folder, or a folder with model.safetensors"),
+    "another model's weights": ("evaluate mixed", "has the shape"),
+    "misspelt split": ("evaluate run --split tset", "split 'tset': unknown; the nearest is 'test'"),
+    "nothing to predict": ("predict run nofile.csv", "nofile.csv: there is no such file"),
+    "other column": ("predict run m.csv --smiles smile", "the nearest is 'smiles'"),
+    "not prepared": ("data info zinc", "run  eigenformer data prepare zinc"),
+    "no raw folder": ("data prepare zinc --raw-dir nowhere", "the raw folder is not there"),
+    "target for a benchmark": ("train pattern --target y", "'pattern' is a benchmark"),
+    "misspelt choice": ("train m.csv --target sol --split-by scafold", "nearest is 'scaffold'"),
+    "odd picture": ("figures filters run --out a.jpgg", "the nearest is 'png'"),
+}
+_SMALL = (
+    "--epochs 1 --batch-size 4 --threads 1 "
+    "--model.layers 1 --model.hidden_dim 8 --model.phi_width 2"
+)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A newcomer's folder: a table, a run, and some files that are not what they should be."""
+    folder = tmp_path_factory.mktemp("desk")
+    rows = [f"{'C' * n}{end},{n}" for n in range(1, 7) for end in ("", "O", "N")]
+    (folder / "m.csv").write_text("\n".join(["smiles,sol", *rows]))
+    (folder / "empty.csv").write_text("")
+    (folder / "empty").mkdir()
+    (folder / "broken.yaml").write_text("preset: zinc\nmodel: [1\n")
+    (folder / "typo.yaml").write_text("preset: zinc\nmodle:\n  layers: 3\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("EIGENFORMER_CACHE_DIR", str(folder / "cache"))
+        train = f"train m.csv --target sol {_SMALL}"
+        assert main([*train.split(), "--out", "run"]) == 0
+        assert main([*train.split(), "--out", "mixed", "--model.hidden_dim", "16"]) == 0
+    weights = (folder / "run" / "model.safetensors").read_bytes()
+    (folder / "mixed" / "model.safetensors").write_bytes(weights)
+    return folder
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_clear_message(
+    mistake: str,
+    desk: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command, expected = MISTAKES[mistake]
+    monkeypatch.chdir(desk)
+    monkeypatch.setenv("EIGENFORMER_CACHE_DIR", str(desk / "cache"))
+    monkeypatch.delenv("EIGENFORMER_RAW_DIR", raising=False)
+    try:
+        code = main(command.split())
+    except SystemExit as stop:  # argparse
+        code = stop.code
+    said = capsys.readouterr().err
+    assert code == 2
+    assert expected in said
+    assert "Traceback" not in said
+    assert len(said.strip().splitlines()) <= 2, said
+
+
+def test_debug_shows_where(desk: Path) -> None:
+    command = [sys.executable, "-m", "eigenformer", "evaluate", "empty", "--debug"]
+    done = subprocess.run(command, cwd=desk, capture_output=True, text=True)
+    assert done.returncode
+    assert "Traceback" in done.stderr
+    assert "model.json is missing" in done.stderr
