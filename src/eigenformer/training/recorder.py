@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -74,7 +75,8 @@ class Recorder(Checkpoint):
 
     def known(self) -> dict[str, Any]:
         """What an onlooker wants to know."""
-        seconds = sum(self.seconds) / len(self.seconds) if self.seconds else None
+        # The median: what an epoch takes, also where the machine was busy or asleep for a while.
+        seconds = statistics.median(self.seconds) if self.seconds else None
         return {
             "epochs": len(self.rows),
             "best_epoch": self.best_epoch or None,

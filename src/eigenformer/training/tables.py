@@ -1,4 +1,4 @@
-"""Both of the paper's result tables, its rows and ours together. Imports no PyTorch."""
+"""Our runs beside the paper's, and both of its result tables. Imports no PyTorch."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from eigenformer.config import load_preset, presets
 from eigenformer.training.overview import Run, find_runs
 
 PAPER_TABLES = ("benchmarking-gnns", "long-range")
+_PEERS = ("GPS", "GRIT")
 
 
 def paper_table(name: str) -> dict[str, Any]:
@@ -24,13 +25,15 @@ def paper_table(name: str) -> dict[str, Any]:
 
 
 def result_tables(folder: str | Path) -> str:
-    """Both tables as Markdown, with the finished runs below a folder.
+    """Our runs beside the paper's, then both of its tables, as Markdown.
 
     Runs of a few graphs only (``--limit``, ``size``) do not count. A row that is not the
     preset's full schedule says how long it was.
     """
     runs = [run for run in find_runs(folder) if _counts(run)]
-    return "\n\n".join(_markdown(paper_table(name), runs) for name in PAPER_TABLES) + "\n"
+    tables = [paper_table(name) for name in PAPER_TABLES]
+    parts = [_markdown(table, runs) for table in tables]
+    return "\n\n".join([_run_table(tables, runs), *parts]) + "\n"
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float | None]:
@@ -52,6 +55,44 @@ def _counts(run: Run) -> bool:
     full = run.summary.get("limit") is None and run.summary.get("size") is None
     known = isinstance(run.summary.get("test"), int | float)
     return full and known and run.summary.get("dataset") == preset.dataset
+
+
+def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:
+    """What each run reached and cost, beside the paper's figures and two peers'."""
+    lines = [
+        "**Our runs**",
+        "",
+        "| preset | seed | test | epochs | seconds an epoch | memory | paper: test | epochs | "
+        "seconds an epoch | memory | GPS | GRIT |",
+        "| ---" * 12 + " |",
+    ]
+    for run in sorted(runs, key=lambda run: (run.summary["preset"], run.summary["seed"])):
+        summary, preset = run.summary, load_preset(run.summary["preset"])
+        table = next(t for t in tables if preset.dataset in t["columns"])
+        column = table["columns"][preset.dataset]
+        test = (100 if column["percent"] else 1) * summary["test"]
+        peers = [_paper_cell(table["rows"][n].get(preset.dataset), column) for n in _PEERS]
+        paper = preset.paper
+        cells = [
+            preset.name,
+            str(summary["seed"]),
+            f"{column['metric']} {test:.{column['digits']}f}",
+            str(summary["epochs_planned"]),
+            f"{summary['seconds_per_epoch']:.0f}, CPU, {_threads(summary)}",
+            f"{summary['peak_memory_mb'] / 1000:.1f} GB",
+            f"{paper.result:.{column['digits']}f}",
+            str(preset.training.epochs),
+            f"{paper.epoch_seconds:.0f}, {paper.accelerator}",
+            f"{paper.memory_gb:.1f} GB",
+            *peers,
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines if len(lines) > 4 else [*lines[:2], "None here."])
+
+
+def _threads(summary: dict[str, Any]) -> str:
+    count = summary["threads"] * summary["processes"]
+    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def _markdown(table: dict[str, Any], runs: list[Run]) -> str:
