@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eigenformer.analysis.drawing import MOST_NODES, draw_features, draw_graph, draw_smiles
+from eigenformer.analysis.drawing import (
+    MOST_NODES,
+    draw_features,
+    draw_graph,
+    draw_smiles,
+    draw_superpixels,
+)
 from eigenformer.data.errors import DataError
 from eigenformer.data.molecules import featurizer
 
@@ -50,6 +56,15 @@ def test_a_plain_graph_is_drawn_the_same_way_twice() -> None:
     assert first.edges.tolist() == [[0, 1], [1, 2], [2, 3]]
     assert np.isfinite(first.positions).all()
     assert len(first) == 5
+
+
+def test_superpixels_are_where_they_are_in_the_picture() -> None:
+    x = np.array([[0.3, 0.0, 0.0], [0.1, 0.0, 1.0], [0.2, 1.0, 0.0], [0.5, 1.0, 1.0]])
+    edge_index = np.array([[0, 1, 1, 2], [1, 0, 3, 0]])
+    drawing = draw_superpixels(edge_index, x)
+    # Row 0 is above, column 0 is left.
+    assert drawing.positions.tolist() == [[0, 0], [2, 0], [0, -2], [2, -2]]
+    assert drawing.edges.tolist() == [[0, 1], [0, 2], [1, 3]]
 
 
 @pytest.mark.parametrize("nodes", [1, 2])

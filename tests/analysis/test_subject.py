@@ -29,6 +29,10 @@ def test_a_table_is_a_subject_with_an_index(tmp_path: Path) -> None:
         find_subject(str(table), 2)
 
 
+def test_a_long_smiles_is_not_taken_for_a_path() -> None:
+    assert len(find_subject("C" * 300).drawing) == 300
+
+
 def test_a_file_that_is_not_there_is_not_taken_for_a_molecule() -> None:
     with pytest.raises(DataError, match="no such file"):
         find_subject("nowhere/m.csv")

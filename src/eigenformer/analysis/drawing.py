@@ -75,21 +75,32 @@ def draw_graph(edge_index: np.ndarray, num_nodes: int, seed: int = 0) -> Drawing
     import networkx as nx
 
     _check_size(num_nodes)
+    edges = _undirected(edge_index)
     graph = nx.Graph()
     graph.add_nodes_from(range(num_nodes))
-    graph.add_edges_from((i, j) for i, j in edge_index.T.tolist() if i != j)
+    graph.add_edges_from(edges.tolist())
     # From the spectral layout on, springs settle without knots, and the same way every time.
     start = nx.spectral_layout(graph) if num_nodes > 2 else None
     layout = nx.spring_layout(graph, pos=start, seed=seed, iterations=200)
     positions = np.array([layout[node] for node in range(num_nodes)]).reshape(-1, 2)
-    edges = np.array(sorted(tuple(sorted(edge)) for edge in graph.edges), dtype=np.int64)
-    edges = edges.reshape(-1, 2)
-    return Drawing(
-        positions * np.sqrt(max(num_nodes, 1)),
-        ("",) * num_nodes,
-        edges,
-        np.ones(len(edges)),
-    )
+    return _plain(positions * np.sqrt(max(num_nodes, 1)), edges)
+
+
+def draw_superpixels(edge_index: np.ndarray, x: np.ndarray) -> Drawing:
+    """A picture's superpixels where they are in it; the last two features say row and column."""
+    _check_size(len(x))
+    row, column = x[:, -2:].T * np.sqrt(max(len(x), 1))
+    return _plain(np.stack([column, -row], 1).astype(np.float64), _undirected(edge_index))
+
+
+def _plain(positions: np.ndarray, edges: np.ndarray) -> Drawing:
+    return Drawing(positions, ("",) * len(positions), edges, np.ones(len(edges)))
+
+
+def _undirected(edge_index: np.ndarray) -> np.ndarray:
+    """Each edge once, from the lower node to the higher; no loops."""
+    pairs = np.sort(edge_index.T.astype(np.int64), axis=1)
+    return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
 
 
 def _draw_molecule(molecule: Any, name: str) -> Drawing:

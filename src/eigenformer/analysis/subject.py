@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,14 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from eigenformer.analysis.drawing import Drawing, draw_features, draw_graph, draw_smiles
+from eigenformer.analysis.drawing import (
+    Drawing,
+    draw_features,
+    draw_graph,
+    draw_smiles,
+    draw_superpixels,
+)
+from eigenformer.config import DataConfig
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.molecules import featurizer
@@ -69,11 +77,18 @@ def graph_of(archive: GraphArchive, index: int, k: int | None = None) -> Subject
     features = archive.meta.get("featurizer")
     edge_index = data.edge_index.numpy()
     name = f"graph {index}" if archive.names is None else archive.names[index]
-    if features is None:
+    if features == "superpixels":
+        drawing = draw_superpixels(edge_index, data.x.numpy())
+    elif features is None:
         drawing = draw_graph(edge_index, data.num_nodes)
     else:
         drawing = draw_features(edge_index, data.x.numpy(), data.edge_attr.numpy(), features)
     return Subject(name, LaplacianSpectrum(k)(data), drawing)
+
+
+def featurizer_of(data: DataConfig) -> str:
+    """How a SMILES becomes a graph for a model that was trained on these data."""
+    return "zinc" if data.dataset == "zinc" else data.featurizer
 
 
 def find_subject(
@@ -93,7 +108,7 @@ def find_subject(
         undirected: For plain tables: each edge is listed once and goes both ways.
     """
     path = Path(source)
-    if path.exists():
+    if os.path.exists(source):  # and not Path.exists: a SMILES may be too long for a path
         options = OwnData(featurizer=features, undirected=undirected).suited(path)
         return graph_of(read_own(path, options).archive, index or 0, k)
     if path.suffix and len(path.suffix) < 9 and path.suffix[1:].isalpha() and "/" in source:

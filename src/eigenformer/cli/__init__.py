@@ -17,6 +17,7 @@ _COMMANDS = {
     "train": "train a model on a benchmark or on your own data, or go on with a run",
     "evaluate": "the metric of a trained model on train, val or test",
     "predict": "predict for new molecules or graphs with a trained model",
+    "explain": "a page on one graph: prediction, spectrum, and where each head looks",
     "runs": "a table of the runs below a folder",
     "reproduce": "a preset's full schedule for several seeds, beside the paper's figure",
     "ablate": "the same training with one thing changed: frequencies, degree scaler",

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 from torch_geometric.data import Batch
 
-from eigenformer.config import load_preset
+from eigenformer.config import DataConfig, load_preset
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.progress import Reporter
 from eigenformer.model import Eigenformer
-from eigenformer.model_folder import ModelFolderError, Outputs, load_model
+from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
 from eigenformer.training.data_module import EpochBatches, graph_loader
 from eigenformer.training.inputs import load_data
 from eigenformer.training.metrics import Score
@@ -109,8 +109,7 @@ def load_folder(
     model, card = load_model(path)
     if card.outputs is None or card.data is None:
         raise ModelFolderError(f"{path}: the model does not say what it predicts")
-    # The run's own settings know where the data is; the card only what it is called.
-    own = RunFolder.open(path).read_config().data if (Path(path) / CONFIG).is_file() else card.data
+    own = trained_on(path, card)
     config = own if dataset is None else replace(own, dataset=dataset)
     data = load_data(config, raw_dir, cache_dir, report=report)
     # The data's own standardisation is not the model's.
@@ -136,6 +135,18 @@ def evaluate_folder(
     found = load_folder(path, split, dataset, raw_dir, cache_dir, report)
     value = evaluate(found.model, found.graphs, found.outputs, found.batch_size)
     return found.outputs.metric, value, len(found.graphs)
+
+
+def trained_on(path: str | Path, card: ModelCard) -> DataConfig:
+    """What a model was trained on: by its run's settings, which know where the data is.
+
+    A card alone only knows what it is called.
+    """
+    if (Path(path) / CONFIG).is_file():
+        return RunFolder.open(path).read_config().data
+    if card.data is None:
+        raise ModelFolderError(f"{path}: the model does not say what it was trained on")
+    return card.data
 
 
 def _batch_size(path: Path, preset: str | None) -> int:

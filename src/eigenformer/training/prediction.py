@@ -85,7 +85,11 @@ def predict_graphs(
     dataset = GraphDataset(archive, memory_spectra(archive, frequencies))
     loader = graph_loader(dataset, EpochBatches(len(dataset), batch_size))
     parts = [model(batch) for batch in loader]
-    predictions = torch.cat(parts) if parts else torch.zeros(0, outputs.num_outputs)
+    return in_units(outputs, torch.cat(parts) if parts else torch.zeros(0, outputs.num_outputs))
+
+
+def in_units(outputs: Outputs, predictions: Tensor) -> Tensor:
+    """What a model gives → what it means: the user's numbers, or probabilities."""
     if outputs.kind == "regression":
         return outputs.restore(predictions)
     return predictions.softmax(1) if outputs.kind == "multiclass" else predictions.sigmoid()

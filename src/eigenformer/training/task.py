@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data
 from torchmetrics import MeanMetric
 
 from eigenformer.config import TrainingConfig
@@ -173,7 +173,7 @@ class EigenformerTask(pl.LightningModule):
                 module.eval()
 
 
-def read_targets(outputs: Outputs, batch: Batch) -> Tensor:
+def read_targets(outputs: Outputs, batch: Data) -> Tensor:
     """Classes ``[rows]``, or ``[rows, num_outputs]`` of floats with NaN for missing ones."""
     targets = batch.y
     if outputs.kind == "multiclass":

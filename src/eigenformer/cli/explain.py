@@ -1,0 +1,37 @@
+"""``eigenformer explain``: one graph through the eyes of a trained model, as a page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from eigenformer.cli.settings import add_folders
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model, the graph, and where to write."""
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
+    parser.add_argument(
+        "input", help="a SMILES, a table, an archive or folder of graphs; or train, val, test"
+    )
+    parser.add_argument("--index", type=int, help="which graph of those, from 0 (default: 0)")
+    parser.add_argument("--out", type=Path, default=Path("explain.html"), help="an HTML file")
+    add_folders(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the page."""
+    from eigenformer.analysis.explanation import explain
+    from eigenformer.pages import explain_page, save_page
+    from eigenformer.training.reporting import LineReporter
+
+    explanation = explain(
+        arguments.run_folder,
+        arguments.input,
+        arguments.index,
+        arguments.raw_dir,
+        arguments.cache_dir,
+        LineReporter(),
+    )
+    save_page(explain_page(explanation), arguments.out)
+    print(f"{explanation.subject.name}: {arguments.out}")

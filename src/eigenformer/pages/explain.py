@@ -1,0 +1,106 @@
+"""A page on one graph: prediction, drawing, spectrum, and every head to click through."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from eigenformer.analysis.drawing import names_of
+from eigenformer.analysis.explanation import Explanation
+from eigenformer.pages.graph_svg import Layout, graph_svg
+from eigenformer.pages.page import fill, make_page, packed, text
+from eigenformer.pages.predictions import node_lines, prediction_html, target_html
+
+_SAMPLES = 81  # of φ₂: more than the pixels of its picture can show
+_STEPS = 255
+_FEW_LAYERS = 6  # leave room below the heads
+
+
+def explain_page(explanation: Explanation) -> str:
+    """The page as HTML, self-contained."""
+    subject = explanation.subject
+    drawing = subject.drawing
+    few = explanation.attention.shape[0] <= _FEW_LAYERS
+    spectrum = fill("spectrum.html", frequencies=str(len(subject.eigenvalues) - 1))
+    body = fill(
+        "explain.html",
+        name=text(subject.name),
+        model=text(explanation.model),
+        what="an atom" if drawing.is_molecule else "a node",
+        counts=_counts(explanation),
+        prediction=prediction_html(explanation.outputs, explanation.prediction),
+        target=target_html(explanation.outputs, explanation.target),
+        drawing=graph_svg(drawing, f"{subject.name}, drawn", _node_names(explanation)),
+        below_picture="" if few else spectrum,
+        below_heads=spectrum if few else "",
+    )
+    title = f"{subject.name} · {explanation.model}"
+    return make_page(title, body, ("page.css", "explain.css"), "explain.js", _data(explanation))
+
+
+def pack_attention(attention: np.ndarray) -> tuple[str, str]:
+    """A byte for each weight, and the largest weight of each row.
+
+    The bytes are the square roots of the weights relative to the row's largest, in 255 steps:
+    small weights, which are most of them, keep their relative size.
+    """
+    peaks = attention.max(-1)
+    relative = attention / np.maximum(peaks[..., None], 1e-30)
+    steps = np.rint(_STEPS * np.sqrt(relative)).astype(np.uint8)
+    return packed(steps), packed(peaks.astype(np.float32))
+
+
+def _data(explanation: Explanation) -> dict[str, Any]:
+    subject, layout = explanation.subject, Layout(explanation.subject.drawing)
+    layers, heads, nodes = explanation.attention.shape[:3]
+    weights, peaks = pack_attention(explanation.attention)
+    vectors = subject.eigenvectors
+    largest = np.abs(vectors).max(0, keepdims=True)
+    waves = np.rint(127 * vectors / np.maximum(largest, 1e-30)).astype(np.int8)
+    filters = explanation.filters
+    samples = np.linspace(0, len(filters.eigenvalues) - 1, _SAMPLES).round().astype(int)
+    phi2 = filters.phi2[..., samples]
+    low, high = phi2.min(-1), phi2.max(-1)
+    height = np.rint(_STEPS * (phi2 - low[..., None]) / np.maximum(high - low, 1e-30)[..., None])
+    return {
+        "layers": layers,
+        "heads": heads,
+        "nodes": nodes,
+        "what": "atom" if subject.drawing.is_molecule else "node",
+        "names": _node_names(explanation),
+        "told": node_lines(explanation.outputs, explanation.prediction, explanation.target),
+        "width": round(layout.width, 1),
+        "height": round(layout.height, 1),
+        "radius": round(layout.radius, 1),
+        "positions": layout.positions.round(1).ravel().tolist(),
+        "edges": subject.drawing.edges.ravel().tolist(),
+        "weights": weights,
+        "peaks": peaks,
+        "eigenvalues": [round(float(value), 4) for value in subject.eigenvalues],
+        "waves": packed(waves.T),
+        "phi2": packed(height.astype(np.uint8)),
+        "phi2Low": packed(low.astype(np.float32)),
+        "phi2High": packed(high.astype(np.float32)),
+    }
+
+
+def _node_names(explanation: Explanation) -> tuple[str, ...]:
+    drawing = explanation.subject.drawing
+    names = names_of(drawing.labels)
+    return names if drawing.is_molecule else tuple(f"node {name}" for name in names)
+
+
+def _counts(explanation: Explanation) -> str:
+    drawing = explanation.subject.drawing
+    layers, heads = explanation.attention.shape[:2]
+    if not drawing.is_molecule:
+        return f"{len(drawing)} nodes, {len(drawing.edges)} edges · {layers} layers × {heads} heads"
+    kinds = Counter(label.rstrip("0123456789+−") for label in drawing.labels)
+    # Carbon first, then by the alphabet, as chemists count.
+    order = sorted(kinds, key=lambda kind: (kind != "C", kind))
+    formula = "".join(
+        f"{text(kind)}<sub>{kinds[kind]}</sub>" if kinds[kind] > 1 else text(kind) for kind in order
+    )
+    return f"{formula}, {len(drawing)} atoms · {layers} layers × {heads} heads"

@@ -1,0 +1,58 @@
+"""Predictions in words: the user's units, probabilities, names."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eigenformer.model_folder import Outputs
+from eigenformer.pages.predictions import node_lines, percent, prediction_html, target_html
+
+
+def test_numbers_have_their_names() -> None:
+    outputs = Outputs("graph", "regression", 2, ("<i>a</i>", "b"))
+    html = prediction_html(outputs, np.array([[-1.23456, 1e6]]))
+    assert "<dt>&lt;i&gt;a&lt;/i&gt;</dt><dd>−1.235</dd>" in html
+    assert "<dt>b</dt><dd>1e+06</dd>" in html
+    target = target_html(outputs, np.array([[np.nan, 2.5]]))
+    assert "true: &lt;i&gt;a&lt;/i&gt; unknown, b 2.5" in target
+    assert target_html(outputs, np.array([[np.nan, np.nan]])) == ""
+    assert target_html(outputs, None) == ""
+
+
+def test_classes_are_sorted_by_their_probability() -> None:
+    outputs = Outputs("graph", "multiclass", 3, ("cat", "dog", "ox"))
+    html = prediction_html(outputs, np.array([[0.2, 0.7, 0.1]]))
+    assert html.index("dog") < html.index("cat") < html.index("ox")
+    assert "70.0 %" in html
+    assert "true: ox" in target_html(outputs, np.array([2]))
+    assert target_html(outputs, np.array([-1])) == ""
+
+
+def test_labels_keep_their_order() -> None:
+    outputs = Outputs("graph", "multilabel", 2, ("active", "toxic"))
+    html = prediction_html(outputs, np.array([[0.1, 0.9]]))
+    assert html.index("active") < html.index("toxic")
+    assert "active yes, toxic no" in target_html(outputs, np.array([[1.0, 0.0]]))
+
+
+def test_nodes_are_told_one_by_one() -> None:
+    outputs = Outputs("node", "binary", 1, ("in the pattern",))
+    prediction = np.array([[0.9], [0.2]])
+    assert "nodes that are in the pattern" in prediction_html(outputs, prediction)
+    assert "50.0 %" in prediction_html(outputs, prediction)
+    assert node_lines(outputs, prediction, np.array([[1.0], [np.nan]])) == [
+        "predicted: 90.0 %, true: yes",
+        "predicted: 20.0 %",
+    ]
+    assert node_lines(Outputs(), prediction, None) is None
+
+
+def test_nothing_is_rounded_to_certainty() -> None:
+    assert [percent(p) for p in (0.0, 1e-6, 0.5, 1 - 1e-6, 1.0)] == [
+        *("0.0 %", "<0.1 %", "50.0 %", ">99.9 %", "100.0 %")
+    ]
+
+
+def test_many_outputs_are_folded() -> None:
+    html = prediction_html(Outputs("graph", "regression", 30), np.zeros((1, 30)))
+    assert "and 18 more" in html
