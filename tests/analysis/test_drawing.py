@@ -67,6 +67,14 @@ def test_superpixels_are_where_they_are_in_the_picture() -> None:
     assert drawing.edges.tolist() == [[0, 1], [0, 2], [1, 3]]
 
 
+def test_a_large_molecule_does_not_run_into_itself() -> None:
+    glycines = "NCC(=O)" * 30 + "O"
+    positions = draw_smiles(glycines).positions
+    apart = np.linalg.norm(positions[:, None] - positions, axis=-1)
+    assert apart[np.triu_indices(len(apart), 1)].min() > 0.4
+    assert np.ptp(positions[:, 0]) > np.ptp(positions[:, 1])
+
+
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_tiny_graphs_can_be_drawn(nodes: int) -> None:
     assert len(draw_graph(np.zeros((2, 0), np.int64), nodes)) == nodes

@@ -31,6 +31,40 @@ def test_training(run, tmp_path, capsys):
     assert out.read_bytes().startswith(b"%PDF")
 
 
+def test_substructures(tmp_path, capsys, raw_dir, cache_dir):
+    out = tmp_path / "a.svg"
+    assert figures("substructures", "CC(=O)Oc1ccccc1C(=O)O", "--out", out) == 0
+    assert "Substructures of CC(=O)Oc1ccccc1C(=O)O" in capsys.readouterr().out
+    assert "k = 13: λ = 2.00" in out.read_text("utf-8")
+    table = tmp_path / "m.csv"
+    table.write_text("smiles\nCC\nCCO\n")
+    assert figures("substructures", table, "--index", 1, "--out", out) == 0
+    assert "Substructures of CCO" in capsys.readouterr().out
+    assert main(["data", "prepare", "zinc", "--no-spectra"]) == 0
+    capsys.readouterr()
+    assert figures("substructures", "zinc", "--index", 3, "--most", 4, "--out", out) == 0
+    assert "graph 3 of zinc" in capsys.readouterr().out
+
+
+def test_potentials(tmp_path, capsys, raw_dir, cache_dir):
+    assert main(["data", "prepare", "zinc", "--no-spectra"]) == 0
+    assert main(["data", "prepare", "pattern", "--size", "10"]) == 0
+    capsys.readouterr()
+    out = tmp_path / "potentials.svg"
+    names = ("zinc", cache_dir / "pattern-n10")
+    assert figures("potentials", *names, "--limit", 40, "--out", out) == 0
+    text = out.read_text("utf-8")
+    assert "zinc, 40 graphs" in text
+    assert "pattern-n10, 10 graphs" in text
+
+
+def test_too_large_to_draw(tmp_path, capsys):
+    out = tmp_path / "a.svg"
+    assert figures("substructures", "C" * 601, "--out", out) == 2
+    assert "601 nodes are too many to draw; at most 600" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_the_file_is_called_like_the_figure(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert figures("training", run) == 0
@@ -44,6 +78,13 @@ def test_the_file_is_called_like_the_figure(run, tmp_path, monkeypatch):
         (("filters", "{run}", "--head", 8), "head 8: the model has 8, counted from 0"),
         (("filters", "nowhere"), "nowhere: no model here (model.json is missing)"),
         (("training", "nowhere"), "nowhere: not a run folder (config.yaml is missing)"),
+        (("substructures", "C1CC"), "'C1CC': not a SMILES; nor is it a path, or a dataset's"),
+        (("substructures", "CCO", "--index", 2), "which graph to take is only said of a file"),
+        (("substructures", "CCO", "--most", 0), "most: must be at least 1, got 0"),
+        (("substructures", "mnist"), "mnist: not prepared yet; run  eigenformer data prepare"),
+        (("substructures", "no/where.csv"), "no/where.csv: there is no such file or folder"),
+        (("potentials", "cifar10"), "cifar10: not prepared yet; run  eigenformer data prepare"),
+        (("potentials", "zink"), "'zink': unknown; the nearest is 'zinc'"),
         (("training", "{run}", "--out", "a.gif"), "the ending 'gif': unknown; the nearest is"),
     ],
 )

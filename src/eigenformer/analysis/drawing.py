@@ -15,6 +15,8 @@ from eigenformer.data.zinc import ATOM_WORDS, KNOWN_ATOMS
 MOST_NODES = 600
 """Above this a drawing shows nothing but ink."""
 
+# Atoms above which molecules get the layout that is made for large ones.
+_LARGE_MOLECULE = 60
 # OGB's bond types in the order of their numbers; the last is "anything else".
 _OGB_ORDERS = (1.0, 2.0, 3.0, 1.5, 0.0)
 
@@ -104,14 +106,18 @@ def _undirected(edge_index: np.ndarray) -> np.ndarray:
 
 
 def _draw_molecule(molecule: Any, name: str) -> Drawing:
-    from rdkit.Chem import rdDepictor
+    from rdkit.Chem import rdCoordGen, rdDepictor
 
     count = molecule.GetNumAtoms()
     _check_size(count, name)
-    rdDepictor.SetPreferCoordGen(False)
     molecule = type(molecule)(molecule)
-    rdDepictor.Compute2DCoords(molecule)
+    if count > _LARGE_MOLECULE:  # where the ordinary layout would run into itself
+        rdCoordGen.AddCoords(molecule)
+    else:
+        rdDepictor.Compute2DCoords(molecule, canonOrient=True, forceRDKit=True)
     positions = molecule.GetConformer().GetPositions()[:, :2] / 1.5  # RDKit's bond length
+    if count > _LARGE_MOLECULE:
+        positions = _lying(positions)
     bonds = list(molecule.GetBonds())
     edges = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in bonds]
     return Drawing(
@@ -121,6 +127,13 @@ def _draw_molecule(molecule: Any, name: str) -> Drawing:
         np.array([_order(bond) for bond in bonds]),
         is_molecule=True,
     )
+
+
+def _lying(positions: np.ndarray) -> np.ndarray:
+    """Turned so that it is wide rather than high."""
+    centred = positions - positions.mean(0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    return centred @ (axes.T * (1, np.linalg.det(axes)))  # turned, not mirrored
 
 
 def _label(atom: Any) -> str:

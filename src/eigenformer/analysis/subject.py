@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +19,13 @@ from eigenformer.analysis.drawing import (
 )
 from eigenformer.config import DataConfig
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.molecules import featurizer
+from eigenformer.data.listing import find_archive
+from eigenformer.data.molecules import MoleculeError, featurizer
 from eigenformer.data.own import OwnData, read_own
+from eigenformer.data.sources import Sources
+from eigenformer.data.store import MANIFEST
 from eigenformer.spectrum import LaplacianSpectrum
 
 DEFAULT_FEATURIZER = "ogb"
@@ -97,17 +101,22 @@ def find_subject(
     features: str = DEFAULT_FEATURIZER,
     k: int | None = None,
     undirected: bool = False,
+    sources: Sources | None = None,
 ) -> Subject:
     """A graph by what a user writes on a command line.
 
     Args:
-        source: A path to graphs in any form, or a SMILES.
-        index: Which graph of those at the path (default: the first).
+        source: A path to graphs in any form, the name of a set in the cache, or a SMILES.
+        index: Which graph of those at the path or of that name (default: the first).
         features: How a SMILES becomes a graph.
         k: How many frequencies (default: all).
         undirected: For plain tables: each edge is listed once and goes both ways.
+        sources: Where the cache is; None to know of none.
     """
     path = Path(source)
+    if sources is not None and (source in BENCHMARKS or _is_cached(source, sources)):
+        subject = graph_of(GraphArchive.open(find_archive(source, sources)), index or 0, k)
+        return replace(subject, name=f"graph {index or 0} of {source}")
     if os.path.exists(source):  # and not Path.exists: a SMILES may be too long for a path
         options = OwnData(featurizer=features, undirected=undirected).suited(path)
         return graph_of(read_own(path, options).archive, index or 0, k)
@@ -115,4 +124,12 @@ def find_subject(
         raise DataError(Problem(source, "there is no such file or folder"))
     if index is not None:
         raise DataError(f"'{source}': one molecule; which graph to take is only said of a file")
-    return molecule(source, features, k)
+    try:
+        return molecule(source, features, k)
+    except MoleculeError as error:
+        names = ", ".join(BENCHMARKS)
+        raise DataError(f"{error}; nor is it a path, or a dataset's name ({names})") from None
+
+
+def _is_cached(name: str, sources: Sources) -> bool:
+    return "/" not in name and os.path.exists(sources.cache_dir / name / MANIFEST)

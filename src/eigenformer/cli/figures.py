@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eigenformer.cli.settings import add_folders
+
 if TYPE_CHECKING:
     from eigenformer.plots import Picture
 
@@ -16,7 +18,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     out.add_argument(
         "--out", type=Path, help="the ending chooses SVG, PDF or PNG (default: FIGURE.svg)"
     )
+    folders = argparse.ArgumentParser(add_help=False)
+    add_folders(folders)
     figures = parser.add_subparsers(dest="figure", metavar="FIGURE", required=True)
+
+    text = "the eigenvectors of one graph as node colours, in order of frequency"
+    both = [out, folders]
+    substructures = figures.add_parser("substructures", parents=both, help=text, description=text)
+    substructures.add_argument(
+        "graph", help="a SMILES, a path to graphs, or the name of a prepared dataset"
+    )
+    substructures.add_argument("--index", type=int, help="which graph of several (default: 0)")
+    substructures.add_argument(
+        "--most", type=int, default=30, help="eigenvectors to show (default: 30)"
+    )
+
+    text = "the mean potential of adjacent and non-adjacent nodes against the eigenvalue"
+    potentials = figures.add_parser("potentials", parents=both, help=text, description=text)
+    potentials.add_argument(
+        "datasets", nargs="+", metavar="DATASET", help="prepared datasets, by name or path"
+    )
+    potentials.add_argument(
+        "--limit", type=int, default=2000, help="graphs of each, evenly spread (default: 2000)"
+    )
 
     text = "what each head learned: φ₂ over the spectrum, φ₁ over the scores it can meet"
     filters = figures.add_parser("filters", parents=[out], help=text, description=text)
@@ -35,10 +59,37 @@ def run(arguments: argparse.Namespace) -> None:
 
     path = arguments.out or Path(f"{arguments.figure}.svg")
     picture_format(path)  # before any long work
-    draw = {"filters": _filters, "training": _training}[arguments.figure]
-    picture = draw(arguments)
+    picture = _DRAW[arguments.figure](arguments)
     save_picture(picture, path)
     print(f"{picture.caption}\n\n{path}")
+
+
+def _substructures(arguments: argparse.Namespace) -> Picture:
+    from eigenformer.analysis.subject import find_subject
+    from eigenformer.analysis.substructures import substructures
+    from eigenformer.data.sources import Sources
+    from eigenformer.plots.substructures import draw_substructures
+
+    sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
+    subject = find_subject(arguments.graph, arguments.index, sources=sources)
+    return draw_substructures(substructures(subject, arguments.most))
+
+
+def _potentials(arguments: argparse.Namespace) -> Picture:
+    from eigenformer.analysis.potentials import cached_spectra, mean_potentials
+    from eigenformer.data.archive import GraphArchive
+    from eigenformer.data.listing import find_archive, spectra_folders
+    from eigenformer.data.sources import Sources
+    from eigenformer.plots.potentials import draw_potentials
+
+    sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
+    folders = [find_archive(name, sources) for name in arguments.datasets]
+    found = []
+    for folder in folders:
+        archive = GraphArchive.open(folder)
+        spectra = cached_spectra(archive, spectra_folders(folder, sources))
+        found.append(mean_potentials(folder.name, archive, spectra, arguments.limit))
+    return draw_potentials(found)
 
 
 def _filters(arguments: argparse.Namespace) -> Picture:
@@ -56,3 +107,11 @@ def _training(arguments: argparse.Namespace) -> Picture:
     from eigenformer.plots.training import draw_training
 
     return draw_training(run_curves(arguments.run_folders))
+
+
+_DRAW = {
+    "substructures": _substructures,
+    "potentials": _potentials,
+    "filters": _filters,
+    "training": _training,
+}
