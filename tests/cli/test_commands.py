@@ -32,7 +32,7 @@ def test_evaluate_a_folder_with_a_model_only(run, table, tmp_path, capsys, monke
     assert main(["evaluate", str(tmp_path), "--data", str(table)]) == 0
     assert "test mae" in capsys.readouterr().out
     assert main(["evaluate", str(tmp_path)]) == 2
-    assert "nor is there such a file" in capsys.readouterr().err
+    assert "no such file" in capsys.readouterr().err
 
 
 def test_evaluate_nothing(tmp_path, run, capsys):

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from eigenformer.analysis.explanation import Explanation, explain
-from eigenformer.pages import explain_page, save_page
+from eigenformer.analysis.run_report import report_run
+from eigenformer.pages import explain_page, report_page, save_page
 
 _COLOURS = "return [...document.querySelectorAll('.stage circle')].map(c => c.style.fill)"
 _HEADS = "return [...document.querySelectorAll('#heads canvas')].map(c => c.toDataURL())"
@@ -122,4 +123,16 @@ def test_a_hostile_name_is_only_a_name(browser: Any, run: Path, tmp_path: Path) 
     assert browser.title.startswith(name)
     assert _find(browser, "h1")[0].text == name
     assert not _find(browser, "img")
+    assert browser.get_log("browser") == []
+
+
+def test_a_report_opens_without_complaint(browser: Any, run: Path, tmp_path: Path) -> None:
+    save_page(report_page(report_run(run, examples=2)), tmp_path / "report.html")
+    _open(browser, tmp_path / "report.html")
+    assert browser.title == "run · eigenformer"
+    assert all(chart.size["height"] > 100 for chart in _find(browser, "svg.chart"))
+    settings = _find(browser, "pre")[0]
+    assert not settings.is_displayed()
+    _find(browser, "summary")[0].click()
+    assert "phi_width: 4" in settings.text
     assert browser.get_log("browser") == []

@@ -15,6 +15,7 @@ from eigenformer.analysis.subject import Subject, featurizer_of, find_subject, g
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
 from eigenformer.data.progress import Reporter
+from eigenformer.data.sources import Sources
 from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
 from eigenformer.training.evaluation import trained_on
 from eigenformer.training.inputs import load_data
@@ -62,10 +63,10 @@ def explain(
 
     Args:
         path: A run folder, or any folder with a model.
-        source: A SMILES, a path to graphs in any form, or ``train``, ``val`` or ``test`` for the
-            model's own data.
+        source: A SMILES, a path to graphs in any form, a prepared benchmark's name, or ``train``,
+            ``val`` or ``test`` for the model's own data.
         index: Which graph of those (default: the first).
-        raw_dir: As in :func:`load_data`, with the rest; for the model's own data.
+        raw_dir: As in :func:`load_data`, with the rest.
         cache_dir: The same.
         report: The same.
     """
@@ -76,7 +77,8 @@ def explain(
         subject = _own_graph(Path(path), card, source, index or 0, raw_dir, cache_dir, report)
     else:
         features, k = featurizer_of(card.data), card.data.frequencies
-        subject = find_subject(source, index, features, k, card.data.undirected)
+        sources = Sources.resolve(raw_dir, cache_dir)
+        subject = find_subject(source, index, features, k, card.data.undirected, sources)
     weights = card.architecture.layers * card.architecture.heads * len(subject.drawing) ** 2
     if weights > MOST_WEIGHTS:
         raise DataError(

@@ -18,6 +18,7 @@ _COMMANDS = {
     "evaluate": "the metric of a trained model on train, val or test",
     "predict": "predict for new molecules or graphs with a trained model",
     "explain": "a page on one graph: prediction, spectrum, and where each head looks",
+    "report": "a page on one run: curves, the paper's figures, filters, largest errors",
     "runs": "a table of the runs below a folder",
     "reproduce": "a preset's full schedule for several seeds, beside the paper's figure",
     "ablate": "the same training with one thing changed: frequencies, degree scaler",

@@ -12,7 +12,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the graph, and where to write."""
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
     parser.add_argument(
-        "input", help="a SMILES, a table, an archive or folder of graphs; or train, val, test"
+        "input",
+        help="a SMILES, a table or folder of graphs, a dataset; or train, val, test of the run",
     )
     parser.add_argument("--index", type=int, help="which graph of those, from 0 (default: 0)")
     parser.add_argument("--out", type=Path, default=Path("explain.html"), help="an HTML file")

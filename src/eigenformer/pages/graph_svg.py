@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -35,13 +35,19 @@ class Layout:
         )
 
 
-def graph_svg(drawing: Drawing, label: str, names: tuple[str, ...] | None = None) -> str:
+def graph_svg(
+    drawing: Drawing,
+    label: str,
+    names: tuple[str, ...] | None = None,
+    marked: Collection[int] = (),
+) -> str:
     """The drawing as an SVG element.
 
     Args:
         drawing: A molecule or any graph.
         label: What to tell people who cannot see it.
         names: Of the nodes, where each is to be a button (default: they are only drawn).
+        marked: Nodes to set off from the others.
     """
     layout = Layout(drawing)
     dense = " dense" if len(drawing.edges) > 4 * len(drawing) else ""
@@ -51,13 +57,15 @@ def graph_svg(drawing: Drawing, label: str, names: tuple[str, ...] | None = None
         '<g class="bonds">',
         *_bonds(drawing, layout),
         '</g><g class="arrows"></g><g class="atoms">',
-        *_atoms(drawing, layout, names),
+        *_atoms(drawing, layout, names, marked),
         "</g></svg>",
     ]
     return "".join(parts)
 
 
-def _atoms(drawing: Drawing, layout: Layout, names: tuple[str, ...] | None) -> Iterator[str]:
+def _atoms(
+    drawing: Drawing, layout: Layout, names: tuple[str, ...] | None, marked: Collection[int]
+) -> Iterator[str]:
     for node, (label, (x, y)) in enumerate(zip(drawing.labels, layout.positions, strict=True)):
         # Carbon is what has no letter, as chemists draw it.
         shown = "" if label == "C" else label
@@ -71,8 +79,9 @@ def _atoms(drawing: Drawing, layout: Layout, names: tuple[str, ...] | None) -> I
                 f'aria-pressed="false" aria-label="{text(names[node])}"'
             )
         letter = f'<text font-size="{size:.1f}">{text(shown)}</text>' if shown else ""
+        kind = "atom" + " plain" * plain + " marked" * (node in marked)
         yield (
-            f'<g class="atom" transform="translate({x:.1f} {y:.1f})"{role}>'
+            f'<g class="{kind}" transform="translate({x:.1f} {y:.1f})"{role}>'
             f'<circle r="{radius:.1f}"/>{letter}</g>'
         )
 

@@ -1,0 +1,221 @@
+"""Everything there is to say about one run, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from eigenformer.analysis.drawing import MOST_NODES
+from eigenformer.analysis.errors import graph_errors
+from eigenformer.analysis.filters import Filters, learned_filters
+from eigenformer.analysis.subject import Subject, graph_of
+from eigenformer.config import RunConfig
+from eigenformer.data.progress import Reporter
+from eigenformer.model_folder import Outputs, load_model, read_card
+from eigenformer.training.inputs import load_data
+from eigenformer.training.run_folder import RunFolder
+from eigenformer.training.tables import PAPER_TABLES, paper_table
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A row of the comparison.
+
+    Args:
+        name: Of the model.
+        mean: Its figure.
+        deviation: Over several runs, where there were several.
+        whose: ``ours``, ``paper`` for the paper's own model, or ``baseline``.
+    """
+
+    name: str
+    mean: float
+    deviation: float | None
+    whose: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The run among the models of the paper's table, the best first.
+
+    Args:
+        label: What the benchmark is called.
+        metric: What the figures are.
+        lower_is_better: Of the metric.
+        digits: To show.
+        ranks: The rows.
+    """
+
+    label: str
+    metric: str
+    lower_is_better: bool
+    digits: int
+    ranks: tuple[Rank, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A test graph, what was predicted for it and what is true.
+
+    Args:
+        index: Its place among the test graphs.
+        subject: The graph and its drawing.
+        prediction: As in :class:`GraphErrors`.
+        target: The same.
+        error: The same.
+    """
+
+    index: int
+    subject: Subject
+    prediction: np.ndarray
+    target: np.ndarray
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class TestResults:
+    """The test set, graph by graph.
+
+    Args:
+        errors: ``[graphs]``.
+        pairs: ``[graphs, 2]`` true and predicted numbers; None where not one number is predicted.
+        examples: The graphs with the largest errors, drawn.
+    """
+
+    errors: np.ndarray
+    pairs: np.ndarray | None
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RunReport:
+    """What a run was, how it went and what came of it.
+
+    Args:
+        name: The folder's.
+        config: All settings.
+        summary: As the run wrote it; empty where it did not come so far.
+        metrics: One row for each epoch.
+        outputs: What is predicted; None without a model.
+        comparison: Beside the paper's figures; None where they are not comparable.
+        filters: What the heads learned; None without weights.
+        test: None without weights or data.
+        missing: Why a part is missing, by its name.
+    """
+
+    name: str
+    config: RunConfig
+    summary: dict[str, Any]
+    metrics: list[dict[str, float]]
+    outputs: Outputs | None
+    comparison: Comparison | None
+    filters: Filters | None
+    test: TestResults | None
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+def report_run(
+    path: str | Path,
+    examples: int = 8,
+    raw_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    report: Reporter | None = None,
+) -> RunReport:
+    """Collects it all; a part that cannot be had is said to be missing, and why.
+
+    Args:
+        path: A run folder.
+        examples: How many test graphs to draw, those with the largest errors.
+        raw_dir: As in :func:`load_data`, with the rest.
+        cache_dir: The same.
+        report: The same.
+    """
+    folder = RunFolder.open(path)
+    config, summary = folder.read_config(), folder.read_summary()
+    missing: dict[str, str] = {}
+    if not summary:
+        missing["summary"] = "the run has not come to the end of an epoch"
+    card = _try(missing, "model", lambda: read_card(path))
+    filters = _try(missing, "filters", lambda: learned_filters(load_model(path)[0], samples=65))
+
+    def test() -> TestResults:
+        return _test(folder, examples, raw_dir, cache_dir, report)
+
+    return RunReport(
+        name=folder.path.resolve().name,
+        config=config,
+        summary=summary,
+        metrics=folder.read_metrics(),
+        outputs=None if card is None else card.outputs,
+        comparison=_comparison(config, summary),
+        filters=filters,
+        test=_try(missing, "test", test),
+        missing=missing,
+    )
+
+
+def _try(missing: dict[str, str], name: str, make: Callable[[], T]) -> T | None:
+    try:
+        return make()
+    except (ValueError, OSError, ImportError) as error:
+        missing[name] = str(error)
+        return None
+
+
+def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None:
+    tables = [paper_table(name) for name in PAPER_TABLES]
+    table = next((t for t in tables if config.data.dataset in t["columns"]), None)
+    test = summary.get("test")
+    if table is None or not isinstance(test, int | float):
+        return None
+    column = table["columns"][config.data.dataset]
+    ranks = [Rank("this run", (100 if column["percent"] else 1) * test, None, "ours")]
+    for name, row in table["rows"].items():
+        if config.data.dataset in row:
+            mean, *rest = row[config.data.dataset]
+            whose = "paper" if name.startswith("Eigenformer") else "baseline"
+            ranks.append(Rank(name, mean, rest[0] if rest else None, whose))
+    lower = column["better"] == "lower"
+    ranks.sort(key=lambda rank: rank.mean if lower else -rank.mean)
+    return Comparison(column["label"], column["metric"], lower, column["digits"], tuple(ranks))
+
+
+def _test(
+    folder: RunFolder,
+    examples: int,
+    raw_dir: str | Path | None,
+    cache_dir: str | Path | None,
+    report: Reporter | None,
+) -> TestResults:
+    model, card = load_model(folder.path)
+    assert card.outputs is not None
+    config = folder.read_config()
+    data = load_data(config.data, raw_dir, cache_dir, report=report)
+    if not len(data.splits["test"]):
+        raise ValueError("there are no test graphs")
+    found = graph_errors(model, data.dataset("test"), card.outputs, config.training.batch_size)
+    places = data.splits["test"]
+    small = data.archive.num_nodes[places] <= MOST_NODES
+    order = [graph for graph in found.worst(len(places)) if small[graph]]
+    drawn = tuple(
+        Example(
+            graph,
+            graph_of(data.archive, int(places[graph]), config.data.frequencies),
+            found.predictions[graph],
+            found.targets[graph],
+            float(found.errors[graph]),
+        )
+        for graph in order[:examples]
+    )
+    pairs = None
+    outputs = card.outputs
+    if (outputs.level, outputs.kind, outputs.num_outputs) == ("graph", "regression", 1):
+        pairs = np.stack([np.concatenate(found.targets), np.concatenate(found.predictions)], 1)
+        pairs = pairs[..., 0]
+    return TestResults(found.errors, pairs, drawn)

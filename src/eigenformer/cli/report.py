@@ -1,0 +1,33 @@
+"""``eigenformer report``: one page per run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from eigenformer.cli.settings import add_folders
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The run, and where to write."""
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument("--out", type=Path, default=Path("report.html"), help="an HTML file")
+    parser.add_argument(
+        "--examples", type=int, default=8, help="test graphs to draw, the worst (default: 8)"
+    )
+    add_folders(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the page, and says what is missing in it."""
+    from eigenformer.analysis.run_report import report_run
+    from eigenformer.pages import report_page, save_page
+    from eigenformer.training.reporting import LineReporter
+
+    say = LineReporter()
+    folders = (arguments.raw_dir, arguments.cache_dir)
+    report = report_run(arguments.run_folder, arguments.examples, *folders, say)
+    for part, reason in report.missing.items():
+        say.notice(f"without {part}: {reason}")
+    save_page(report_page(report), arguments.out)
+    print(f"{report.name}: {arguments.out}")

@@ -1,0 +1,214 @@
+"""Small charts as SVG, drawn by hand: their colours are the page's, light or dark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eigenformer.pages.page import text
+
+_WIDTH, _HEIGHT, _SIDE = 560.0, 240.0, 360.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 12.0, 38.0
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A curve.
+
+    Args:
+        label: For the legend.
+        x: ``[points]``.
+        y: The same; points that are not finite are left out.
+    """
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From values to places; with ticks at round values.
+
+    Args:
+        low: The lowest value.
+        high: The highest.
+        start: Where the lowest goes, in pixels.
+        end: Where the highest goes.
+        log: Whether equal steps are equal factors.
+        whole: Whether only whole numbers have a meaning, as with epochs.
+    """
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+    whole: bool = False
+
+    def place(self, value: np.ndarray | float) -> np.ndarray:
+        """Where values go, in pixels."""
+        values = np.asarray(value, dtype=np.float64)
+        low, high = self.low, self.high
+        if self.log:
+            values, low, high = np.log(values), math.log(low), math.log(high)
+        share = (values - low) / (high - low) if high > low else np.full_like(values, 0.5)
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self, count: int = 5) -> list[float]:
+        """Round values between the ends."""
+        if self.log:
+            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            found = [step * 10.0**power for power in powers for step in (1, 2, 5)]
+            inside = [value for value in found if self.low <= value <= self.high]
+            return inside if len(inside) <= 8 else [v for v in inside if f"{v:e}"[0] == "1"]
+        if self.high <= self.low:
+            return [self.low]
+        rough = (self.high - self.low) / count
+        unit = 10.0 ** math.floor(math.log10(rough))
+        step = min((m * unit for m in (1, 2, 5, 10)), key=lambda step: abs(math.log(step / rough)))
+        if self.whole:
+            step = max(1.0, round(step))
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [k * step for k in range(first, last + 1)]
+
+
+def line_chart(
+    lines: Sequence[Line], x_label: str, title: str, mark: tuple[float, float] | None = None
+) -> str:
+    """Curves over a common axis; a logarithmic one where all values are positive and far apart.
+
+    Args:
+        lines: What to draw.
+        x_label: Of the horizontal axis.
+        title: What the curves are, for those who cannot see them.
+        mark: A point to mark.
+    """
+    xs = np.concatenate([line.x for line in lines])
+    ys = np.concatenate([line.y for line in lines])
+    known = ys[np.isfinite(ys)]
+    if not len(known):
+        return '<p class="hint">Not one number to draw.</p>'
+    log = bool(known.min() > 0 and known.max() > 5 * known.min())
+    whole = bool((xs == np.rint(xs)).all())
+    across = Axis(float(xs.min()), float(xs.max()), _LEFT, _WIDTH - _RIGHT, whole=whole)
+    up = _vertical(known, log)
+    parts = [_frame(across, up, x_label)]
+    for number, line in enumerate(lines):
+        keep = np.isfinite(line.y)
+        points = zip(across.place(line.x[keep]), up.place(line.y[keep]), strict=True)
+        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+        if path:
+            # A single epoch is a dot: a round end of no length.
+            parts.append(
+                f'<path class="line line-{number}" d="M{path}{"h0" * ("L" not in path)}"/>'
+            )
+    if mark is not None and np.isfinite(mark[1]):
+        x, y = float(across.place(mark[0])), float(up.place(mark[1]))
+        parts.append(f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="5"/>')
+    label = f"{title} over {x_label}: {', '.join(line.label for line in lines)}"
+    keys = "".join(
+        f'<span><i class="key line-{n}"></i>{text(line.label)}</span>'
+        for n, line in enumerate(lines)
+    )
+    return f'{_svg(parts, label, _WIDTH, _HEIGHT)}<p class="keys">{keys}</p>'
+
+
+def scatter_chart(pairs: np.ndarray, x_label: str, y_label: str) -> str:
+    """Points, and the line on which both coordinates are equal."""
+    known = pairs[np.isfinite(pairs).all(1)]
+    if not len(known):
+        return '<p class="hint">Not one number to draw.</p>'
+    low, high = float(known.min()), float(known.max())
+    side = _SIDE - _LEFT - _RIGHT
+    across = Axis(low, high, _LEFT, _LEFT + side)
+    up = Axis(low, high, _TOP + side, _TOP)
+    points = zip(across.place(known[:, 0]), up.place(known[:, 1]), strict=True)
+    dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in points)
+    ends = [float(v) for axis in (across, up) for v in (axis.start, axis.end)]
+    diagonal = f'<path class="zero" d="M{ends[0]} {ends[2]}L{ends[1]} {ends[3]}"/>'
+    parts = [_frame(across, up, x_label, y_label), diagonal, f'<path class="dots" d="{dots}"/>']
+    label = f"{y_label} against {x_label}, {len(known)} points"
+    return _svg(parts, label, _SIDE, _TOP + side + _BOTTOM)
+
+
+def small_multiples(curves: np.ndarray, x: np.ndarray, label: str) -> str:
+    """A small curve for each layer (row) and head (column), each on its own scale.
+
+    Args:
+        curves: ``[layers, heads, samples]``.
+        x: ``[samples]``, or the shape of ``curves`` where each has its own.
+        label: What they are.
+    """
+    layers, heads, _ = curves.shape
+    wide, high, margin, top = 62.0, 40.0, 22.0, 16.0
+    places = np.broadcast_to(x, curves.shape)
+    frames, zeros, lines, names = [], [], [], []
+    for head in range(heads):
+        names.append(f'<text x="{margin + (head + 0.5) * wide:.0f}" y="11">{head}</text>')
+    for layer in range(layers):
+        names.append(f'<text x="9" y="{top + (layer + 0.6) * high:.0f}">{layer}</text>')
+        for head in range(heads):
+            left, up = margin + head * wide, top + layer * high
+            across = Axis(*_ends(places[layer, head]), left + 3, left + wide - 7)
+            upward = Axis(*_ends(curves[layer, head]), up + high - 8, up + 5)
+            frames.append(f"M{left:.0f} {up:.0f}h{wide - 4:.0f}v{high - 3:.0f}h{4 - wide:.0f}z")
+            if upward.low < 0 < upward.high:
+                y = float(upward.place(0.0))
+                zeros.append(f"M{left:.0f} {y:.1f}h{wide - 4:.0f}")
+            points = np.stack(
+                [across.place(places[layer, head]), upward.place(curves[layer, head])]
+            )
+            lines.append("M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in points.T.tolist()))
+    size = f"0 0 {margin + heads * wide:.0f} {top + layers * high:.0f}"
+    return (
+        f'<svg class="multiples" viewBox="{size}" role="img" aria-label="{text(label)}">'
+        f'<path class="cell" d="{"".join(frames)}"/><path class="zero" d="{"".join(zeros)}"/>'
+        f'<path class="line line-0" d="{"".join(lines)}"/>{"".join(names)}</svg>'
+    )
+
+
+def _vertical(values: np.ndarray, log: bool) -> Axis:
+    low, high = _ends(values)
+    margin = 0.04 * (high - low)
+    if log:
+        low, high = low / 1.08, high * 1.08
+    elif high > low:
+        low, high = low - margin, high + margin
+    return Axis(low, high, _HEIGHT - _BOTTOM, _TOP, log)
+
+
+def _ends(values: np.ndarray) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
+
+
+def _frame(across: Axis, up: Axis, x_label: str, y_label: str = "") -> str:
+    parts = []
+    for value in across.ticks(6):
+        x = float(across.place(value))
+        parts.append(f'<text x="{x:.1f}" y="{up.start + 16:.1f}">{_short(value)}</text>')
+    for value in up.ticks():
+        y = float(up.place(value))
+        parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{across.end:.1f}"/>')
+        parts.append(f'<text class="end" x="{_LEFT - 6}" y="{y + 4:.1f}">{_short(value)}</text>')
+    middle = (across.start + across.end) / 2
+    parts.append(f'<text x="{middle:.1f}" y="{up.start + 33:.1f}">{text(x_label)}</text>')
+    if y_label:
+        upright = f"translate(11 {(up.start + up.end) / 2:.1f}) rotate(-90)"
+        parts.append(f'<text transform="{upright}">{text(y_label)}</text>')
+    return "".join(parts)
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}".replace("-", "−")
+
+
+def _svg(parts: Sequence[str], label: str, width: float, height: float) -> str:
+    return (
+        f'<svg class="chart" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
+        f'aria-label="{text(label)}">{"".join(parts)}</svg>'
+    )

@@ -1,0 +1,245 @@
+"""A page on one run: settings, curves, the test figure beside others', filters, worst errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import yaml
+
+from eigenformer.analysis.errors import wrong_nodes
+from eigenformer.analysis.run_report import Comparison, Example, RunReport
+from eigenformer.config import load_preset
+from eigenformer.model_folder import Outputs
+from eigenformer.pages.charts import Line, line_chart, scatter_chart, small_multiples
+from eigenformer.pages.graph_svg import graph_svg
+from eigenformer.pages.page import fill, make_page, text
+from eigenformer.pages.predictions import number, summary_line
+
+
+def report_page(report: RunReport) -> str:
+    """The page as HTML, self-contained; it has no script."""
+    body = fill(
+        "report.html",
+        name=text(report.name),
+        subtitle=text(_subtitle(report)),
+        notices="".join(f'<p class="notice">{text(line)}</p>' for line in _notices(report)),
+        figures=_figures(report),
+        comparison=_comparison(report),
+        curves=_curves(report),
+        examples=_examples(report),
+        filters=_filters(report),
+        settings=_settings(report),
+        yaml=text(yaml.safe_dump(report.config.to_dict(), sort_keys=False, allow_unicode=True)),
+    )
+    return make_page(f"{report.name} · eigenformer", body, ("page.css", "report.css"))
+
+
+def metric_name(metric: str) -> str:
+    """What to call a metric."""
+    return "MAE" if metric == "mae" else metric.replace("_", " ")
+
+
+def _subtitle(report: RunReport) -> str:
+    config = report.config
+    predicted = ""
+    if report.outputs is not None and report.outputs.names:
+        names = report.outputs.names
+        predicted = " · " + ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+    dataset = config.data.dataset.rsplit("/", 1)[-1]
+    return f"{dataset} · preset {config.preset} · seed {config.seed}{predicted}"
+
+
+def _notices(report: RunReport) -> list[str]:
+    config, summary = report.config, report.summary
+    notices = []
+    state = summary.get("state", "not started")
+    if state != "finished":
+        done = summary.get("epochs", 0)
+        notices.append(
+            f"This run is not finished ({state}): {done} of {config.training.epochs} epochs."
+        )
+    if config.data.limit is not None:
+        notices.append(f"Only {config.data.limit} graphs of each split were used.")
+    if config.data.size is not None:
+        notices.append(f"Only {config.data.size} graphs were generated.")
+    full = load_preset(config.preset)
+    if report.comparison and config.training.epochs != full.training.epochs:
+        notices.append(
+            f"{config.training.epochs} epochs; the paper's schedule has {full.training.epochs}: "
+            f"figures are not of equal effort."
+        )
+    if report.comparison and config.model != full.model:
+        notices.append(f"The model is not that of the preset {full.name}: its settings differ.")
+    return notices
+
+
+def _figures(report: RunReport) -> str:
+    summary = report.summary
+    metric = metric_name(str(summary.get("metric", "metric")))
+    best = summary.get("best_validation")
+    shown = [
+        (f"test {metric}", _number(summary.get("test"))),
+        (f"best validation {metric}", _number(best)),
+        ("best epoch", _whole(summary.get("best_epoch"))),
+        ("parameters", _whole(summary.get("parameters"))),
+        ("seconds an epoch", _number(summary.get("seconds_per_epoch"), 1)),
+        ("peak memory", _number(summary.get("peak_memory_mb"), 0, " MB")),
+    ]
+    rows = [f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in shown]
+    return f'<dl class="numbers">{"".join(rows)}</dl>'
+
+
+def _comparison(report: RunReport) -> str:
+    found = report.comparison
+    if found is None:
+        reason = "The paper reports nothing on these data."
+        if not isinstance(report.summary.get("test"), int | float):
+            reason = "There is no test figure yet."
+        return f'<p class="hint">{reason}</p>'
+    most = max(rank.mean for rank in found.ranks)
+    rows = []
+    for rank in found.ranks:
+        deviation = "" if rank.deviation is None else f" ± {rank.deviation:.{found.digits}f}"
+        rows.append(
+            f'<tr class="{rank.whose}"><th scope="row">{text(rank.name)}</th>'
+            f'<td class="figure">{rank.mean:.{found.digits}f}{deviation}</td>'
+            f'<td class="track"><span class="bar" style="--share:{100 * rank.mean / most:.1f}%">'
+            f"</span></td></tr>"
+        )
+    return (
+        f'<p class="hint">{_comparison_hint(found)}</p>'
+        f'<div class="scroll"><table class="ranks">{"".join(rows)}</table></div>'
+    )
+
+
+def _comparison_hint(found: Comparison) -> str:
+    better = "lower" if found.lower_is_better else "higher"
+    return (
+        f"{text(found.label)}, test {text(found.metric)}, {better} is better. This run in orange, "
+        f"the paper's own models in blue, the baselines as the paper reports them in grey."
+    )
+
+
+def _curves(report: RunReport) -> str:
+    rows = report.metrics
+    if not rows:
+        return '<p class="hint">No epoch is recorded yet.</p>'
+
+    def line(label: str, column: str) -> Line:
+        values = np.array([row.get(column, np.nan) for row in rows], dtype=np.float64)
+        return Line(label, np.array([row["epoch"] for row in rows], dtype=np.float64), values)
+
+    metric = next((k[4:] for k in rows[0] if k.startswith("val_") and k != "val_loss"), "loss")
+    best, value = report.summary.get("best_epoch"), report.summary.get("best_validation")
+    mark = (float(best), float(value)) if best and isinstance(value, int | float) else None
+    charts = [
+        ("Loss", line_chart(_pair(line, "loss"), "epoch", "loss")),
+        (
+            metric_name(metric),
+            line_chart(_pair(line, metric), "epoch", metric_name(metric), mark),
+        ),
+        (
+            "Learning rate",
+            line_chart(
+                [line("at the end of the epoch", "learning_rate")], "epoch", "learning rate"
+            ),
+        ),
+    ]
+    # A regression's loss in the targets' own units is its metric: once is enough.
+    if metric == "mae" and all(row.get("val_loss") == row.get("val_mae") for row in rows):
+        charts = charts[1:]
+    return "".join(f"<figure><figcaption>{name}</figcaption>{svg}</figure>" for name, svg in charts)
+
+
+def _pair(line: Any, name: str) -> list[Line]:
+    return [line("training", f"train_{name}"), line("validation", f"val_{name}")]
+
+
+def _examples(report: RunReport) -> str:
+    if report.test is None or report.outputs is None:
+        reason = report.missing.get("test", "the model does not say what it predicts")
+        return f'<p class="hint">Not shown: {text(reason)}</p>'
+    scatter = ""
+    if report.test.pairs is not None:
+        chart = scatter_chart(report.test.pairs, "true", "predicted")
+        scatter = f'<figure class="scatter"><figcaption>All of them</figcaption>{chart}</figure>'
+    known = report.test.errors[~np.isnan(report.test.errors)]
+    what = "mean absolute error" if report.outputs.kind == "regression" else "cross-entropy"
+    hint = ""
+    if len(known):
+        median, tenth = np.quantile(known, [0.5, 0.9])
+        hint = (
+            f'<p class="hint">Of {len(known)} test graphs, half have a {what} below '
+            f"{number(median)}, nine of ten below {number(tenth)}. The largest:</p>"
+        )
+    cards = "".join(_example(report.outputs, example) for example in report.test.examples)
+    return f'<div class="test">{scatter}<div>{hint}<div class="examples">{cards}</div></div></div>'
+
+
+def _example(outputs: Outputs, example: Example) -> str:
+    marked = wrong_nodes(outputs, example.prediction, example.target)
+    said = summary_line(outputs, example.prediction, example.target)
+    if len(marked):
+        said = f"{len(marked)} of {len(example.prediction)} nodes wrong, marked"
+    name = example.subject.name
+    svg = graph_svg(example.subject.drawing, name, marked=set(marked.tolist()))
+    return (
+        f'<figure class="example"><div class="stage">{svg}</div>'
+        f"<figcaption><b>error {number(example.error)}</b><br>{text(said)}<br>"
+        f"<small>{text(name)} · test, --index {example.index}</small></figcaption></figure>"
+    )
+
+
+def _filters(report: RunReport) -> str:
+    filters = report.filters
+    if filters is None:
+        return f'<p class="hint">Not shown: {text(report.missing.get("filters", ""))}</p>'
+    phi2 = small_multiples(filters.phi2, filters.eigenvalues, "φ₂ of every layer and head")
+    phi1 = small_multiples(filters.phi1, filters.scores, "φ₁ of every layer and head")
+    return (
+        f"<figure><figcaption>φ₂(λ) over [0, 2]: how much a frequency matters</figcaption>{phi2}"
+        f"</figure><figure><figcaption>φ₁(s) over the scores a head can meet: from a pair's "
+        f"score to its logit</figcaption>{phi1}</figure>"
+    )
+
+
+def _settings(report: RunReport) -> str:
+    model, training, summary = report.config.model, report.config.training, report.summary
+    graphs = summary.get("graphs") or {}
+    versions = summary.get("versions") or {}
+    shown = {
+        "graphs": ", ".join(f"{name} {count}" for name, count in graphs.items()),
+        "layers × heads": f"{model.layers} × {model.heads}",
+        "width d, φ width p": f"{model.hidden_dim}, {model.phi_width}",
+        "feature attention": "yes" if model.feature_attention else "no",
+        "dropout, of attention": f"{model.dropout:g}, {model.attention_dropout:g}",
+        "frequencies in training": _frequencies(report),
+        "batch size": str(training.batch_size),
+        "learning rate": f"{training.learning_rate:g}, warm-up {training.warmup_epochs:g} epochs",
+        "weight decay": f"{training.weight_decay:g}",
+        "epochs": f"{summary.get('epochs', 0)} of {training.epochs}",
+        "precision, threads": f"{report.config.precision}, {summary.get('threads', '-')}",
+        "started": str(summary.get("started", "-")),
+        "revision": str(summary.get("git_revision") or "-"),
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+    }
+    rows = [f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd></div>" for k, v in shown.items() if v]
+    return f'<dl class="settings">{"".join(rows)}</dl>'
+
+
+def _frequencies(report: RunReport) -> str:
+    model, lowest = report.config.model, report.config.data.frequencies
+    part = "all" if lowest is None else f"the lowest {lowest}"
+    if model.frequency_fraction == 1:
+        return part
+    return f"{part}, {100 * model.frequency_fraction:g} % drawn as {model.frequency_draw}"
+
+
+def _number(value: Any, digits: int = 4, unit: str = "") -> str:
+    known = isinstance(value, int | float) and np.isfinite(value)
+    return f"{value:.{digits}f}{unit}" if known else "–"
+
+
+def _whole(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else "–"
