@@ -36,12 +36,6 @@ def test_every_preset_has_its_benchmark():
     assert {load_preset(name).dataset for name in presets()} == set(BENCHMARKS)
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_every_benchmark_has_a_builder_and_an_official_address(name):
-    layouts = builder(name, official=BENCHMARKS[name].generated).layouts
-    assert all(file.url.startswith("https://") for file in layouts[-1])
-
-
 def test_generated_ones_need_no_files():
     assert builder("pattern").layouts == ()
     with pytest.raises(DataError, match="only"):
