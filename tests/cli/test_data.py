@@ -93,6 +93,8 @@ def test_own_molecules(tmp_path, capsys):
         (("prepare", "zinc", "--size", "5"), "for pattern and cluster only"),
         (("info", "zinc"), "not prepared yet"),
         (("prepare", "pattern", "--size", "9", "--seed", "-1"), "seed: must not be negative"),
+        (("prepare", "pattern", "--size", "9", "--k", "0"), "k: must be at least 1"),
+        (("prepare", "pattern", "--size", "9", "--workers", "0"), "workers: must be at least 1"),
     ],
 )
 def test_mistakes(tmp_path, capsys, arguments, message):

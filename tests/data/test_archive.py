@@ -119,6 +119,19 @@ def test_networkx_graphs():
     assert archive[1].y.tolist() == [1.5]
 
 
+def test_what_is_no_networkx_graph():
+    one, other = nx.path_graph(3), nx.path_graph(3)
+    nx.set_node_attributes(other, {0: 1.0}, "x")
+    with pytest.raises(DataError, match="graph 1: Not all nodes contain the same attributes"):
+        GraphArchive.from_networkx([one, other])
+    with pytest.raises(DataError, match="graph 0: expected a networkx graph, got int"):
+        GraphArchive.from_networkx([1])
+    nx.set_node_attributes(other, "C", "element")
+    del other.nodes[0]["x"]
+    with pytest.raises(DataError, match="graph 0: 'element' is a list, an archive takes numbers"):
+        GraphArchive.from_networkx([other])
+
+
 class Few(InMemoryDataset):
     def __init__(self, graphs):
         super().__init__()

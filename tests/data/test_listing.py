@@ -39,6 +39,8 @@ def test_names_that_are_not_there(tmp_path):
         find_archive("zinc", sources)
     with pytest.raises(DataError, match="the nearest is 'mnist'"):
         find_archive("mnits", sources)
+    with pytest.raises(DataError, match="no archive; make one:  eigenformer data prepare"):
+        find_archive(str(tmp_path), sources)
 
 
 def test_spectra_of_every_k_are_found_beside_the_archive_and_in_the_cache(tmp_path, saved):

@@ -48,6 +48,9 @@ def test_what_is_no_data(tmp_path):
         read_own(tmp_path / "nowhere")
     with pytest.raises(DataError, match="not graphs: expected"):
         read_own(tmp_path)
+    (tmp_path / "table.txt").write_text("smiles\nC\n")
+    with pytest.raises(DataError, match=r"table\.txt: not graphs: expected"):
+        read_own(tmp_path / "table.txt")
 
 
 def test_options_are_checked():

@@ -255,3 +255,11 @@ def test_the_header_is_numpys_own(length, tmp_path):
         assert np.lib.format.read_magic(stream) == (1, 0)
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
     assert (shape, fortran, dtype) == ((length,), False, np.dtype("<f4"))
+
+
+def test_graphs_without_any_edge(tmp_path):
+    graphs = [Data(x=torch.ones(n, 1), edge_index=torch.zeros(2, 0).long()) for n in (1, 3)]
+    archive = GraphArchive.from_data_list(graphs).save(tmp_path / "graphs")
+    assert spectra_of(archive).eigenvalues.tolist() == [0] * 4
+    none = GraphArchive.from_data_list([]).save(tmp_path / "none")
+    assert len(spectra_of(none).eigenvalues) == 0

@@ -173,7 +173,8 @@ def _print_archive(archive: GraphArchive) -> None:
     print(f"nodes       {counts.nodes} (mean {counts.mean_nodes:.2f}, max {counts.max_nodes})")
     kind = "directed" if counts.directed else "both directions of undirected ones"
     print(f"edges       {counts.edges} (mean {counts.mean_edges:.2f}, {kind})")
-    print(f"task        {task.level} {task.kind}: {', '.join(task.names) or '-'}")
+    what = f"{task.level} {task.kind}: {', '.join(task.names) or '-'}"
+    print(f"task        {'none: there are no targets' if task.kind == 'none' else what}")
     for field, values in archive.fields.items():
         width = " × ".join(map(str, values.values.shape[1:])) or "1"
         print(f"{field:<11} {values.dtype.name}, {width} per {values.level}")

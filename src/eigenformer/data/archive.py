@@ -122,7 +122,7 @@ class GraphArchive:
         # In the form on disk, so that an archive has one in memory and when read back.
         for array in (self.node_offsets, self.edge_offsets, narrow(self.edge_index)):
             content.update(repr((array.shape, array.dtype.str)).encode())
-            for row in array.reshape(-1, array.shape[-1]):
+            for row in np.atleast_2d(array):
                 content.update(np.ascontiguousarray(row).data)
         return content
 
@@ -233,9 +233,9 @@ class GraphArchive:
     @classmethod
     def from_networkx(cls, graphs: Iterable[nx.Graph], **arguments: Any) -> GraphArchive:
         """Takes in networkx graphs; node, edge and graph attributes become fields."""
-        from torch_geometric.utils import from_networkx
+        from eigenformer.data.conversion import of_networkx
 
-        return cls.from_data_list((from_networkx(graph) for graph in graphs), **arguments)
+        return cls.from_data_list(of_networkx(graphs), **arguments)
 
     def save(self, path: str | Path) -> GraphArchive:
         """Writes the archive as a folder, all of it or nothing, and returns it as read back."""

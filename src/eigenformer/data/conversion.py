@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,6 +13,9 @@ from torch_geometric.data import Data
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import Field, Level, graph_place
 from eigenformer.nearest import unknown
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _KNOWN: dict[str, Level] = {"x": "node", "pos": "node", "edge_attr": "edge", "edge_weight": "edge"}
 _LEVELS = ("node", "edge", "graph")
@@ -50,6 +53,20 @@ def pack_graphs(
         "edge_index": np.concatenate([*edges, np.empty((2, 0), np.int64)], axis=1),
         "fields": fields,
     }
+
+
+def of_networkx(graphs: Iterable[nx.Graph]) -> Iterator[Data]:
+    """networkx graphs as PyG has them; node, edge and graph attributes become tensors."""
+    from torch_geometric.utils import from_networkx
+
+    for index, graph in enumerate(graphs):
+        try:
+            yield from_networkx(graph)
+        except AttributeError:
+            reason = f"expected a networkx graph, got {type(graph).__name__}"
+            raise DataError(f"graph {index}: {reason}") from None
+        except ValueError as error:
+            raise DataError(f"graph {index}: {error}") from None
 
 
 def _structure(data: Data, place: str) -> tuple[int, np.ndarray]:
@@ -93,7 +110,8 @@ def _array(value: Any, key: str, place: str) -> np.ndarray:
         # A Python float is a double; PyG batches it as a default tensor.
         value = torch.as_tensor(value)
     if not isinstance(value, Tensor):
-        raise DataError(f"{place}: '{key}' is a {type(value).__name__}, an archive takes tensors")
+        reason = f"'{key}' is a {type(value).__name__}, an archive takes numbers, as tensors"
+        raise DataError(f"{place}: {reason}")
     try:
         return value.detach().cpu().numpy()
     except (TypeError, RuntimeError):  # sparse, nested, or of a type that NumPy does not have

@@ -76,6 +76,10 @@ def find_archive(name_or_path: str, sources: Sources) -> Path:
         raise DataError(
             f"{name_or_path}: not prepared yet; run  eigenformer data prepare {name_or_path}"
         )
+    if Path(name_or_path).exists():
+        raise DataError(
+            f"{name_or_path}: no archive; make one:  eigenformer data prepare {name_or_path}"
+        )
     known = [item.name for item in list_entries(sources)]
     raise DataError(unknown(f"'{name_or_path}'", name_or_path, known))
 

@@ -106,8 +106,6 @@ def own_files(path: Path) -> list[Path]:
     """The files that a table or a folder of graphs consists of."""
     if path.is_dir():
         return sorted(file for file in path.rglob("*") if file.is_file())
-    if not path.is_file():
-        raise DataError(Problem(str(path), "there is no such file or folder"))
     return [path]
 
 
@@ -116,10 +114,10 @@ def form_of(path: Path) -> Form:
     from eigenformer.data.graph_tables import is_graph_tables
     from eigenformer.data.images import is_image_folder
 
+    if not path.exists():
+        raise DataError(Problem(str(path), "there is no such file or folder"))
     if is_table(path):
         return "molecules"
-    if not path.is_dir():
-        raise DataError(Problem(str(path), "there is no such file or folder"))
     if (path / MANIFEST).is_file():
         return "archive"
     if is_graph_tables(path):

@@ -78,6 +78,7 @@ def prepare(
     """
     report = report or Reporter()
     benchmark(name)
+    _check_counts(k=k, workers=workers)
     sources = Sources.resolve(raw_dir, cache_dir)
     chosen = {"size": size, "seed": seed, "official": official}
     origin = {"benchmark": name, "version": BUILD_VERSION, "settings": chosen}
@@ -145,6 +146,7 @@ def prepare_own(
     report, options, path = report or Reporter(), options or OwnData(), Path(path)
     sources = Sources.resolve(None, cache_dir)
     folder = None
+    _check_counts(k=k, workers=workers)
     options.check_used(path)
     if (path / MANIFEST).is_file():
         if name is not None:
@@ -170,6 +172,13 @@ def prepare_own(
         report.notice(f"{path}: {len(rejected)} rows gave no graph; {kept}")
     spectra = spectra_of(archive, k, folder, workers, report) if with_spectra else None
     return Prepared(name, archive, spectra)
+
+
+def _check_counts(**counts: int | None) -> None:
+    """Before any long work."""
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise DataError(f"{name}: must be at least 1, got {count}")
 
 
 def _own_name(path: Path) -> str:

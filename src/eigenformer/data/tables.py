@@ -149,7 +149,9 @@ def read_rows(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
         # Excel writes a byte-order mark, which is no part of the first column's name.
         text = (gzip.decompress(data) if path.suffix.lower() == ".gz" else data).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(Problem(str(path), f"not UTF-8 text ({error.reason})")) from None
+        raise DataError(
+            Problem(str(path), f"not UTF-8 text ({error.reason}): save it as such")
+        ) from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(Problem(str(path), f"damaged gzip file ({error})")) from None
     return _read_text(path, text, "\t" if suffix == ".tsv" else None)
