@@ -64,6 +64,25 @@ def test_predict_keeps_every_row_in_its_place(run, tmp_path, capsys):
     assert float(read_rows(out)[0]["predicted_weight"]) == pytest.approx(expected, rel=1e-4)
 
 
+def test_predict_for_tables_with_and_without_their_targets(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    names = [f"g{i}" for i in range(10)]
+    edges = "".join(f"{name},0,1\n" for name in names)
+    (tmp_path / "mine" / "graphs.csv").write_text("graph\n" + "\n".join(names) + "\n")
+    (tmp_path / "mine" / "edges.csv").write_text("graph,source,target\n" + edges)
+    nodes = tmp_path / "mine" / "nodes.csv"
+    rows = [(name, node, node * 0.5, node) for name in names for node in (0, 1)]
+    nodes.write_text("graph,node,f,label\n" + "".join("{},{},{},{}\n".format(*r) for r in rows))
+    command = ["train", "mine", "--target", "label", "--epochs", "1", "--out", "run", *SMALL]
+    assert main([*command, "--cache-dir", "cache"]) == 0
+    assert main(["predict", "run", "mine", "--out", "with.csv"]) == 0
+    nodes.write_text("graph,node,f\n" + "".join("{},{},{}\n".format(*r) for r in rows))
+    assert main(["predict", "run", "mine", "--out", "without.csv"]) == 0
+    assert len(read_rows(tmp_path / "with.csv")) == 20
+    assert read_rows(tmp_path / "with.csv") == read_rows(tmp_path / "without.csv")
+
+
 def test_predict_says_what_is_missing(run, tmp_path, capsys):
     table = tmp_path / "new.csv"
     table.write_text("molecule\nCC\n")

@@ -10,7 +10,7 @@ with all its lines, and nothing is made of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +39,10 @@ def is_graph_tables(folder: Path) -> bool:
     return any(_find(folder, name) is not None for name in _NAMES)
 
 
-def read_graph_tables(folder: Path, options: OwnData) -> GraphArchive:
-    """Reads the three tables of a folder, as CSV, TSV or Parquet."""
+def read_graph_tables(
+    folder: Path, options: OwnData, ignored: Collection[str] = ()
+) -> GraphArchive:
+    """Reads the three tables of a folder, as CSV, TSV or Parquet; ``ignored`` are no features."""
     tables = []
     for name in _NAMES:
         path = _find(folder, name)
@@ -60,7 +62,7 @@ def read_graph_tables(folder: Path, options: OwnData) -> GraphArchive:
         raise DataError(problems)
 
     level = _target_level(graphs, nodes, options)
-    skip = {"graph", "node", *(options.targets if level == "node" else ())}
+    skip = {"graph", "node", *ignored, *(options.targets if level == "node" else ())}
     fields: dict[str, Field] = {}
     if x := _features(nodes, order, skip, "node"):
         fields["x"] = x

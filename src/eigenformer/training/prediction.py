@@ -15,8 +15,9 @@ from torch import Tensor
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.graph_tables import read_graph_tables
 from eigenformer.data.molecules import MoleculeGraph, featurizer, molecule_fields
-from eigenformer.data.own import OwnData, read_own
+from eigenformer.data.own import OwnData, form_of, read_own
 from eigenformer.data.spectra import Spectra
 from eigenformer.data.tables import is_table, read_rows
 from eigenformer.model import Eigenformer
@@ -201,7 +202,10 @@ def _predict_archive(
 def _read_unlabelled(path: Path, card: ModelCard) -> GraphArchive:
     """Graphs without their targets, which are ignored."""
     assert card.data is not None
-    return read_own(path, OwnData(undirected=card.data.undirected).suited(path)).archive
+    if form_of(path) != "tables":
+        return read_own(path).archive
+    options = OwnData(undirected=card.data.undirected)
+    return read_graph_tables(path, options, ignored=card.data.targets)
 
 
 def prediction_names(outputs: Outputs) -> list[str]:
