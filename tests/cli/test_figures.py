@@ -7,10 +7,34 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from eigenformer.cli import main
+from eigenformer.model import Eigenformer
 
 
 def figures(*arguments: object) -> int:
     return main(["figures", *map(str, arguments)])
+
+
+def test_attention(run, tmp_path, capsys):
+    out = tmp_path / "attention.svg"
+    assert figures("attention", run, "--index", 2, "--out", out) == 0
+    printed = capsys.readouterr().out
+    assert "The best match of each pattern over 6 graphs of test:" in printed
+    assert printed.count("\n| ") == 8
+    assert "| distance | 0 |" in printed
+    assert "of test graph 2" in printed
+    assert "layer 0" in out.read_text("utf-8")
+
+
+def test_a_run_without_what_is_needed(run, tmp_path, capsys):
+    Eigenformer.from_preset("zinc", layers=1).save(tmp_path / "model")
+    out = ("--out", tmp_path / "a.svg")
+    assert figures("attention", tmp_path / "model", *out) == 2
+    assert "the model does not say what it predicts" in capsys.readouterr().err
+    assert figures("training", tmp_path / "model", *out) == 2
+    assert "not a run folder" in capsys.readouterr().err
+    assert figures("attention", run, "--data", "nowhere.csv", *out) == 2
+    assert "nowhere.csv: there is no such file or folder" in capsys.readouterr().err
+    assert figures("filters", tmp_path / "model", *out) == 0
 
 
 def test_filters(run, tmp_path, capsys):
@@ -77,6 +101,10 @@ def test_the_file_is_called_like_the_figure(run, tmp_path, monkeypatch):
         (("filters", "{run}", "--layer", 1), "layer 1: the model has 1, counted from 0"),
         (("filters", "{run}", "--head", 8), "head 8: the model has 8, counted from 0"),
         (("filters", "nowhere"), "nowhere: no model here (model.json is missing)"),
+        (("attention", "nowhere"), "nowhere: no model here (model.json is missing)"),
+        (("attention", "{run}", "--index", 6), "--index 6: test has 6 graphs, from 0"),
+        (("attention", "{run}", "--split", "tset"), "the nearest is 'test'"),
+        (("attention", "{run}", "--limit", 0), "limit: must be at least 1, got 0"),
         (("training", "nowhere"), "nowhere: not a run folder (config.yaml is missing)"),
         (("substructures", "C1CC"), "'C1CC': not a SMILES; nor is it a path, or a dataset's"),
         (("substructures", "CCO", "--index", 2), "which graph to take is only said of a file"),

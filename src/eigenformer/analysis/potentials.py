@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from eigenformer.analysis.structure import adjacency_matrices, spread
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
-from eigenformer.data.fields import packed_rows
 from eigenformer.data.spectra import Spectra, find_spectra, spectra_of
 from eigenformer.training.prediction import memory_spectra
 
@@ -92,12 +92,10 @@ def mean_potentials(
         bandwidth: Of the smoothing.
         points: Of the curves.
     """
-    if limit is not None and limit < 1:
-        raise DataError(f"limit: must be at least 1, got {limit}")
     if not len(archive):
         raise DataError(f"{name}: there are no graphs")
-    count = min(limit or len(archive), len(archive))
-    chosen = np.linspace(0, len(archive) - 1, count).round().astype(np.int64)
+    chosen = spread(len(archive), limit)
+    count = len(chosen)
     if spectra is None:
         archive = archive.subset(chosen)
         spectra, chosen = memory_spectra(archive), np.arange(count)
@@ -128,7 +126,7 @@ def _graph_means(
             graphs = same[start : start + step]
             pairs = [spectra.graph(int(graph), int(n)) for graph in graphs]
             values, vectors = (np.stack(part) for part in zip(*pairs, strict=True))
-            adjacency = _adjacency(archive, graphs, int(n))
+            adjacency = adjacency_matrices(archive, graphs, int(n))
             degrees = adjacency.sum((1, 2), dtype=np.float64)[:, None]
             edges = np.einsum("gik,gik->gk", adjacency @ vectors, vectors, dtype=np.float64)
             every = vectors.sum(1, dtype=np.float64) ** 2 - 1
@@ -137,17 +135,6 @@ def _graph_means(
                 rest = n * (n - 1) - degrees
                 others = np.where(rest > 0, (every - edges) / rest, np.nan)
             yield values, {"adjacent": adjacent, "others": others}
-
-
-def _adjacency(archive: GraphArchive, graphs: np.ndarray, n: int) -> np.ndarray:
-    """The undirected simple graphs, ``[graphs, n, n]``."""
-    rows, offsets = packed_rows(archive.edge_offsets, graphs)
-    source, target = archive.edge_index[:, rows].astype(np.int64)
-    graph = np.repeat(np.arange(len(graphs)), np.diff(offsets))
-    adjacency = np.zeros((len(graphs), n, n), np.float32)
-    adjacency[graph, source, target] = adjacency[graph, target, source] = 1
-    adjacency[:, np.arange(n), np.arange(n)] = 0
-    return adjacency
 
 
 class _RatioSums:

@@ -42,6 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=int, default=2000, help="graphs of each, evenly spread (default: 2000)"
     )
 
+    text = "powers of the adjacency and distances of a graph, beside the heads that match them best"
+    attention = figures.add_parser("attention", parents=both, help=text, description=text)
+    attention.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
+    attention.add_argument("--index", type=int, default=0, help="graph of the split (default: 0)")
+    attention.add_argument("--split", default="test", help="train, val or test (default: test)")
+    attention.add_argument("--data", help="other data, or the same in another place")
+    attention.add_argument("--limit", type=int, help="graphs for the table (default: all)")
+
     text = "what each head learned: φ₂ over the spectrum, φ₁ over the scores it can meet"
     filters = figures.add_parser("filters", parents=[out], help=text, description=text)
     filters.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
@@ -92,6 +100,30 @@ def _potentials(arguments: argparse.Namespace) -> Picture:
     return draw_potentials(found)
 
 
+def _attention(arguments: argparse.Namespace) -> Picture:
+    from eigenformer.analysis.matches import match_graph, match_graphs, match_table, untrained
+    from eigenformer.analysis.subject import graph_of
+    from eigenformer.plots.attention import draw_attention
+    from eigenformer.training.evaluation import load_folder
+    from eigenformer.training.reporting import LineReporter
+
+    folders = (arguments.raw_dir, arguments.cache_dir)
+    found = load_folder(
+        arguments.run_folder, arguments.split, arguments.data, *folders, report=LineReporter()
+    )
+    index, count = arguments.index, len(found.graphs)
+    if not 0 <= index < count:
+        raise ValueError(f"--index {index}: {arguments.split} has {count} graphs, from 0")
+    subject = graph_of(found.graphs.archive, int(found.graphs.indices[index]))
+    matches = match_graph(found.model, found.graphs, index)
+    learned = match_graphs(found.model, found.graphs, arguments.limit)
+    new = match_graphs(untrained(found.model), found.graphs, arguments.limit)
+    print(f"The best match of each pattern over {learned.graphs} graphs of {arguments.split}:\n")
+    print(match_table(learned, new), end="\n\n")
+    name = f"{arguments.split} graph {index}"
+    return draw_attention(matches, subject.drawing, name, arguments.run_folder.resolve().name)
+
+
 def _filters(arguments: argparse.Namespace) -> Picture:
     from eigenformer.analysis.filters import learned_filters
     from eigenformer.model_folder import load_model
@@ -112,6 +144,7 @@ def _training(arguments: argparse.Namespace) -> Picture:
 _DRAW = {
     "substructures": _substructures,
     "potentials": _potentials,
+    "attention": _attention,
     "filters": _filters,
     "training": _training,
 }
