@@ -39,6 +39,10 @@ class Picture:
     body: SubFigure
     caption: str
 
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows."""
+        return picture_bytes(self, "png", dpi=100)
+
 
 @house_style()
 def new_picture(width: float, height: float, caption: str, layout: Layout = None) -> Picture:
@@ -75,13 +79,16 @@ def picture_format(path: str | Path) -> str:
 
 
 @house_style()
-def picture_bytes(picture: Picture, kind: str = "svg", with_caption: bool = True) -> bytes:
+def picture_bytes(
+    picture: Picture, kind: str = "svg", with_caption: bool = True, dpi: int = _DPI
+) -> bytes:
     """The content of a file; the same picture gives the same bytes.
 
     Args:
         picture: What to write.
         kind: ``svg``, ``pdf`` or ``png``.
         with_caption: Whether the caption is seen below, or only kept in the file's metadata.
+        dpi: Of a PNG.
     """
     about = "Subject" if kind == "pdf" else "Description"
     dates = {"svg": "Date", "pdf": "CreationDate"}
@@ -95,7 +102,7 @@ def picture_bytes(picture: Picture, kind: str = "svg", with_caption: bool = True
         picture.figure.savefig(
             stream,
             format=kind,
-            dpi=_DPI,
+            dpi=dpi,
             metadata=metadata,
             bbox_inches=Bbox([[0, strip], [width, height]]),
         )
