@@ -28,7 +28,7 @@ test-slow: install
 
 # The native kernel's tests on a build that reports bad addresses and undefined behaviour.
 test-sanitize: install
-	$(BIN)/python -m pytest -m slow tests/kernels/test_native.py -k sanitizers
+	$(BIN)/python -m pytest -m slow tests/kernels/native -k sanitizers
 
 bench: install
 	$(BIN)/eigenformer bench --output build/bench

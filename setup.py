@@ -5,6 +5,7 @@ PyTorch's headers. Without a compiler, or with one that cannot build it, the ins
 all the same and attention is computed in PyTorch.
 """
 
+import glob
 import os
 import platform
 
@@ -64,7 +65,7 @@ setup(
         Extension(
             "eigenformer.kernels.native._native",
             sources=[f"{SOURCE}/lanes.cpp", f"{SOURCE}/library.cpp"],
-            depends=[f"{SOURCE}/problem.h"],
+            depends=glob.glob(f"{SOURCE}/*.h"),
             language="c++",
             optional=True,
         )

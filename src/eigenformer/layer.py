@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from eigenformer.attention import SpectrumAwareAttention
+from eigenformer.batch_norm import BatchNorm
 from eigenformer.kernels import AttentionKernel, prepare
 from eigenformer.ragged import RaggedGraphs
 
@@ -86,8 +87,8 @@ class EigenformerLayer(nn.Module):
         width = channels if ffn_width is None else ffn_width
         self.attention = SpectrumAwareAttention(channels, dropout=attention_dropout, **attention)
         self.degree_scaler = DegreeScaler(channels) if degree_scaler else None
-        self.norm1 = nn.BatchNorm1d(channels, affine=norm_affine)
-        self.norm2 = nn.BatchNorm1d(channels, affine=norm_affine)
+        self.norm1 = BatchNorm(channels, affine=norm_affine)
+        self.norm2 = BatchNorm(channels, affine=norm_affine)
         self.ffn = nn.Sequential(
             nn.Linear(channels, width),
             nn.ReLU(),

@@ -80,6 +80,18 @@ class Pieces(ctypes.Structure):
     )
 
 
+class Networks(ctypes.Structure):
+    """``Networks`` of problem.h, field by field."""
+
+    _fields_ = (
+        *((n, ctypes.c_int64) for n in ("functions", "heads", "width", "depth", "capacity")),
+        *((n, ctypes.POINTER(ctypes.c_void_p)) for n in ("weights", "biases")),
+        *((n, ctypes.c_void_p) for n in ("low", "high", "knots", "slopes", "intercepts")),
+        *((n, ctypes.POINTER(ctypes.c_void_p)) for n in ("d_weights", "d_biases")),
+        ("threads", ctypes.c_int64),
+    )
+
+
 class Library:
     """The functions of the compiled library; a failure is a ``ValueError``."""
 
@@ -89,7 +101,7 @@ class Library:
         self._library.eigenformer_instructions.restype = ctypes.c_char_p
         self._library.eigenformer_layout.restype = ctypes.c_int64
         layout = 0
-        for structure in (Problem, Gradients, Pieces):
+        for structure in (Problem, Gradients, Pieces, Networks):
             layout = 1000 * layout + ctypes.sizeof(structure)
         if self._library.eigenformer_layout() != layout:
             raise OSError(f"{path.name} was built from another version of its source")
@@ -102,7 +114,7 @@ class Library:
     def use_instructions(self, name: str) -> None:
         """Computes with another instruction set than the best one, to compare them."""
         if self._library.eigenformer_use_instructions(name.encode()):
-            raise ValueError(f"'{name}' was not compiled")
+            raise ValueError(f"'{name}' was not compiled, or is not of this processor")
 
     @property
     def shares_threads(self) -> bool:
@@ -121,6 +133,17 @@ class Library:
     def pieces(self, pieces: Pieces, backward: bool = False) -> None:
         """Evaluates scalar functions, or fills the gradients of their pieces."""
         self._call(self._library.eigenformer_pieces, ctypes.byref(pieces), ctypes.c_int(backward))
+
+    def linear_pieces(self, networks: Networks) -> int:
+        """Fills what there is room for; returns how many pieces the function with the most has."""
+        segments = ctypes.c_int64()
+        arguments = ctypes.byref(networks), ctypes.byref(segments)
+        self._call(self._library.eigenformer_linear_pieces, *arguments)
+        return segments.value
+
+    def linear_pieces_backward(self, networks: Networks) -> None:
+        """Fills the gradients of weights and biases."""
+        self._call(self._library.eigenformer_linear_pieces_backward, ctypes.byref(networks))
 
     def dropout(self, sizes: Tensor, heads: int, dropout: float, seed: int) -> Tensor:
         """The factors that dropout applies, ``[heads, Σn²]``."""

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from eigenformer.kernels.base import AttentionKernel, AttentionTerms, ScalarFunction, signed_sqrt
 from eigenformer.kernels.grouped import GroupedAttention
-from eigenformer.kernels.native import ops
+from eigenformer.kernels.native import networks, ops
 from eigenformer.kernels.native.binding import library
 from eigenformer.ragged import RaggedGraphs
-from eigenformer.scalar_mlp import LinearPieces, ScalarMLP, linear_pieces
+from eigenformer.scalar_mlp import LinearPieces, ScalarMLP
 
 # |score| ≤ max |φ₂| holds in exact arithmetic; rounding may exceed it a little.
 _ROUNDING_MARGIN = 1 + 1e-3
@@ -158,11 +158,12 @@ def _shape(phi: ScalarFunction) -> tuple[int, ...] | None:
 
 
 def _pieces(functions: Sequence[Any], low: Tensor, high: Tensor) -> LinearPieces:
-    """The linear pieces of several networks, all heads side by side, as contiguous tensors."""
-    layers = range(len(functions[0].weights))
-    weights = [torch.cat([f.weights[layer] for f in functions]) for layer in layers]
-    biases = [torch.cat([f.biases[layer] for f in functions]) for layer in layers]
-    return LinearPieces(*(p.contiguous() for p in linear_pieces(weights, biases, low, high)))
+    """The linear pieces of several networks, all heads side by side."""
+    count = len(functions) * functions[0].heads
+    weights = [weight for f in functions for weight in f.weights]
+    biases = [bias for f in functions for bias in f.biases]
+    ends = (end.detach().expand(count).contiguous() for end in (low, high))
+    return LinearPieces(*networks.linear_pieces(weights, biases, *ends, len(functions)))
 
 
 def _first(counts: Sequence[int] | Tensor) -> Tensor:

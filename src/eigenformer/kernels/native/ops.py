@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, get_type_hints
 import torch
 from torch import Tensor
 
+from eigenformer.kernels.native.address import address
 from eigenformer.kernels.native.binding import Gradients, Pieces, Problem, library
 
 NO_FEATURES, IDENTITY, SIGNED_SQRT = 0, 1, 2
@@ -76,8 +77,8 @@ def attention_backward(*arguments: Any) -> tuple[Tensor, ...]:
     library().backward(
         problem,
         Gradients(
-            _address(d_out, "d_out", torch.float32, inputs.values.shape),
-            *(d.data_ptr() or _NOTHING.data_ptr() for d in gradients),
+            address(d_out, "d_out", inputs.values.shape),
+            *(address(d, "gradient", d.shape) for d in gradients),
         ),
     )
     return gradients
@@ -184,18 +185,17 @@ def _pieces(
     x: Tensor, knots: Tensor, slopes: Tensor, intercepts: Tensor, heads: int, *y: Tensor
 ) -> Pieces:
     functions, segments = slopes.shape
-    real = torch.float32
-    gradients = (_address(d, "gradient", real, (functions, segments)) for d in y[1:])
+    gradients = (address(d, "gradient", (functions, segments)) for d in y[1:])
     return Pieces(
         functions,
         segments,
         x.numel(),
         heads,
-        _address(x, "x", real, (x.numel(),)),
-        _address(knots, "knots", real, (functions, segments - 1)),
-        _address(slopes, "slopes", real, (functions, segments)),
-        _address(intercepts, "intercepts", real, (functions, segments)),
-        _address(y[0], "y", real, (functions // heads, len(x), heads)),
+        address(x, "x", (x.numel(),)),
+        address(knots, "knots", (functions, segments - 1)),
+        address(slopes, "slopes", (functions, segments)),
+        address(intercepts, "intercepts", (functions, segments)),
+        address(y[0], "y", (functions // heads, len(x), heads)),
         *gradients,
     )
 
@@ -213,7 +213,6 @@ def _problem(inputs: Inputs, outputs: tuple[Tensor, Tensor, Tensor]) -> Problem:
         raise ValueError("an empty batch: there must be graphs, nodes, heads and channels")
     if {x.queries is None, x.keys is None} != {x.psi == NO_FEATURES}:
         raise ValueError("queries, keys, psi: all of them or none")
-    real, index = torch.float32, torch.int64
     features = nodes, heads, channels
     return Problem(
         graphs,
@@ -225,45 +224,27 @@ def _problem(inputs: Inputs, outputs: tuple[Tensor, Tensor, Tensor]) -> Problem:
         edges,
         kinds,
         x.eigenvectors.numel(),
-        _address(x.first_node, "first_node", index, (graphs + 1,)),
-        _address(x.first_frequency, "first_frequency", index, (graphs + 1,)),
-        _address(x.first_edge, "first_edge", index, (nodes + 1,)),
-        _address(x.edge_source, "edge_source", index, (edges,)),
-        _address(x.edge_kind, "edge_kind", index, (edges,)),
-        _address(x.eigenvectors, "eigenvectors", real, (x.eigenvectors.numel(),)),
-        _address(x.importance, "importance", real, (len(x.importance), heads)),
-        _address(x.knots, "knots", real, (heads, segments - 1)),
-        _address(x.slopes, "slopes", real, (heads, segments)),
-        _address(x.intercepts, "intercepts", real, (heads, segments)),
-        _address(x.values, "values", real, features),
-        _address(x.queries, "queries", real, features),
-        _address(x.keys, "keys", real, features),
-        _address(x.edge_logits, "edge_logits", real, (kinds, heads)),
-        _address(x.edge_values, "edge_values", real, (kinds, heads, channels)),
+        address(x.first_node, "first_node", (graphs + 1,), torch.int64),
+        address(x.first_frequency, "first_frequency", (graphs + 1,), torch.int64),
+        address(x.first_edge, "first_edge", (nodes + 1,), torch.int64),
+        address(x.edge_source, "edge_source", (edges,), torch.int64),
+        address(x.edge_kind, "edge_kind", (edges,), torch.int64),
+        address(x.eigenvectors, "eigenvectors", (x.eigenvectors.numel(),)),
+        address(x.importance, "importance", (len(x.importance), heads)),
+        address(x.knots, "knots", (heads, segments - 1)),
+        address(x.slopes, "slopes", (heads, segments)),
+        address(x.intercepts, "intercepts", (heads, segments)),
+        address(x.values, "values", features),
+        address(x.queries, "queries", features),
+        address(x.keys, "keys", features),
+        address(x.edge_logits, "edge_logits", (kinds, heads)),
+        address(x.edge_values, "edge_values", (kinds, heads, channels)),
         int(x.seed),
         x.dropout,
         x.psi,
         x.shared_kinds,
         torch.get_num_threads(),
-        _address(outputs[0], "out", real, features),
-        _address(outputs[1], "maximum", real, (nodes, heads)),
-        _address(outputs[2], "inverse", real, (nodes, heads)),
+        address(outputs[0], "out", features),
+        address(outputs[1], "maximum", (nodes, heads)),
+        address(outputs[2], "inverse", (nodes, heads)),
     )
-
-
-def _address(
-    x: Tensor | None, name: str, dtype: torch.dtype, shape: tuple[int, ...] | torch.Size
-) -> int | None:
-    if x is None:
-        return None
-    if x.device.type != "cpu" or x.dtype != dtype:
-        raise ValueError(f"{name}: {x.dtype} on {x.device}, expected {dtype} on the CPU")
-    if x.shape != shape:
-        raise ValueError(f"{name}: shape {tuple(x.shape)}, expected {tuple(shape)}")
-    if not x.is_contiguous():
-        raise ValueError(f"{name}: must be contiguous")
-    # An empty array has no address; the library would take it for a missing one.
-    return x.data_ptr() or _NOTHING.data_ptr()
-
-
-_NOTHING = torch.zeros(1)

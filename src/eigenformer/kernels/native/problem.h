@@ -1,6 +1,6 @@
 // What the kernel is given, what it returns, and how the work is cut up.
 //
-// Problem and Gradients are mirrored field by field in binding.py.
+// Problem, Gradients, Pieces and Networks are mirrored field by field in binding.py.
 #pragma once
 
 #include <cstddef>
@@ -101,6 +101,21 @@ struct Pieces {
     float *d_slopes, *d_intercepts;
 };
 
+// Scalar ReLU networks of one shape, 1 → width → … → width → 1 with `depth` hidden layers, several
+// modules of `heads` each; and the linear pieces of all on their ranges.
+struct Networks {
+    int64_t functions, heads, width, depth;
+    int64_t capacity;             // pieces of a function that there is room for
+    const float* const* weights;  // [modules, depth + 1], each [heads, out, in]
+    const float* const* biases;   // [modules, depth + 1], each [heads, out]
+    const float *low, *high;      // [functions]
+    float* knots;                 // [functions, capacity - 1]
+    float *slopes, *intercepts;   // [functions, capacity]; backward: their gradients, given
+    float* const* d_weights;      // backward
+    float* const* d_biases;
+    int64_t threads;
+};
+
 // One per instruction set, from the same source.
 struct Kernel {
     const char* name;
@@ -115,6 +130,10 @@ struct Kernel {
     // Functions `first` to `first` + kLanes - 1.
     void (*pieces)(const Pieces&, const Table&, int64_t first);
     void (*pieces_backward)(const Pieces&, const Table&, int64_t first, const Sums&);
+    // One function: writes its linear pieces and returns how many there are; or the way back.
+    size_t (*walk_bytes)(const Networks&);
+    int64_t (*linear_pieces)(const Networks&, int64_t function, char*);
+    void (*linear_pieces_backward)(const Networks&, int64_t function, char*);
 };
 
 // A graph is cut into blocks of nodes, as few as fit, of nearly equal size. The matrices of a tile,

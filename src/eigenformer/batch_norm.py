@@ -1,0 +1,70 @@
+"""Batch norm that keeps less for its backward pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class BatchNorm(nn.BatchNorm1d):
+    r"""``torch.nn.BatchNorm1d``, which without a scale of its own needs only its output to go back.
+
+    .. math::
+        \frac{\partial L}{\partial x} = \frac{1}{\sigma} \bigl( g - \overline{g} -
+        y \, \overline{g \odot y} \bigr), \qquad g = \frac{\partial L}{\partial y}
+
+    The output is kept anyway, by the layer that it goes into; the input is not.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        full = input.dtype in (torch.float32, torch.float64)
+        if not (self.training and input.requires_grad and full) or self.affine:
+            return super().forward(input)
+        self._check_input_dim(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # a plain mean over all batches
+                momentum = 1.0 / float(self.num_batches_tracked)
+        return _normalize(input, self.running_mean, self.running_var, momentum, self.eps)
+
+
+def _normalize(
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    return _Normalize.apply(x, running_mean, running_var, momentum, eps)  # type: ignore[no-untyped-call, no-any-return]
+
+
+class _Normalize(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        running_mean: Tensor | None,
+        running_var: Tensor | None,
+        momentum: float,
+        eps: float,
+    ) -> Tensor:
+        y, _, inverse = torch.native_batch_norm(
+            x, None, None, running_mean, running_var, True, momentum, eps
+        )
+        ctx.save_for_backward(y, inverse)
+        ctx.eps = eps
+        return y
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
+        y, inverse = ctx.saved_tensors
+        # Batch norm of y, whose mean is 0 and whose deviation is taken for 1, with a scale of 1/σ.
+        mean, one = torch.zeros_like(inverse), torch.ones_like(inverse)
+        d_x, _, _ = torch.ops.aten.native_batch_norm_backward(
+            d_y, y, inverse, None, None, mean, one, True, ctx.eps, [True, False, False]
+        )
+        return d_x, None, None, None, None

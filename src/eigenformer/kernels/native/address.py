@@ -1,0 +1,29 @@
+"""Addresses of tensors, for the library: checked before they are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_NOTHING = torch.zeros(1)
+
+
+def address(
+    x: Tensor | None,
+    name: str,
+    shape: Sequence[int],
+    dtype: torch.dtype = torch.float32,
+) -> int | None:
+    """Where the tensor lies; None for None. An error if it is not what the library expects."""
+    if x is None:
+        return None
+    if x.device.type != "cpu" or x.dtype != dtype:
+        raise ValueError(f"{name}: {x.dtype} on {x.device}, expected {dtype} on the CPU")
+    if x.shape != torch.Size(shape):
+        raise ValueError(f"{name}: shape {tuple(x.shape)}, expected {tuple(shape)}")
+    if not x.is_contiguous():
+        raise ValueError(f"{name}: must be contiguous")
+    # An empty array has no address; the library would take it for a missing one.
+    return x.data_ptr() or _NOTHING.data_ptr()
