@@ -38,7 +38,7 @@ def _normalize(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    return _Normalize.apply(x, running_mean, running_var, momentum, eps)  # type: ignore[no-untyped-call, no-any-return]
+    return _Normalize.apply(x, running_mean, running_var, momentum, eps)
 
 
 class _Normalize(torch.autograd.Function):

@@ -4,25 +4,32 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from torch_geometric.data import Data
 
 from eigenformer import benchmark
+from eigenformer.benchmark.batches import find_archive, make_batch
 from eigenformer.cli import main
+from eigenformer.data import GraphArchive
+from eigenformer.plots.growth import draw_growth
 
-TINY = {"zinc": benchmark.Workload("zinc", 3, 4, 9, 2.1)}
+TINY = benchmark.Workload("zinc", ("zinc",), 3, 4, 9, 2.1)
 
 
 def test_measures_every_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(benchmark, "WORKLOADS", TINY)
+    monkeypatch.setitem(benchmark.WORKLOADS, "zinc", TINY)
     monkeypatch.setattr(benchmark, "measure", benchmark.measure_here)  # no process of its own
-    command = ["bench", "--workloads", "zinc", "--threads", "1", "--no-growth"]
+    command = ["bench", "--workloads", "zinc", "--threads", "1", "--no-growth", "--rounds", "2"]
+    command += ["--cache-dir", str(tmp_path)]
     assert main([*command, "--output", str(tmp_path)]) == 0
     records = json.loads((tmp_path / "bench.json").read_text())["steps"]
     models = [*benchmark.BACKENDS, *benchmark.PEERS]
     assert [r["model"] for r in records] == models
     assert all(r["cpu"] > 0 and r["parameters"] > 1000 for r in records)
     output = capsys.readouterr().out
+    assert "zinc: 3 graphs of random graphs" in output
     assert all(f"| zinc | 1 | {model} |" in output for model in models)
 
 
@@ -36,7 +43,7 @@ def test_measures_every_model(
 def test_measures_parts_and_changes(
     setup: benchmark.Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(benchmark, "WORKLOADS", TINY)
+    monkeypatch.setitem(benchmark.WORKLOADS, "zinc", TINY)
     assert benchmark.measure_here(setup).cpu > 0
 
 
@@ -48,6 +55,45 @@ def test_in_a_process_of_its_own() -> None:
     assert benchmark.measure(benchmark.Setup("nonsense")) is None
 
 
+def test_takes_the_benchmarks_own_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(benchmark.WORKLOADS, "zinc", TINY)
+    assert find_archive("zinc", tmp_path) is None
+    graphs = [
+        Data(
+            x=torch.full((n,), n),
+            edge_index=torch.tensor([[0, 1], [1, 0]]),
+            edge_attr=torch.ones(2, dtype=torch.long),
+            y=torch.zeros(1),
+        )
+        for n in (4, 5, 6, 7)
+    ]
+    GraphArchive.from_data_list(graphs, split=["train"] * 4).save(tmp_path / "zinc")
+    found = find_archive("zinc", tmp_path)
+    assert found == tmp_path / "zinc"
+    setup = benchmark.Setup("native", archive=str(found), repeats=1)
+    batch = make_batch(setup)
+    assert batch.ptr.diff().tolist() == [4, 5, 6]
+    assert batch.x.unique().tolist() == [4, 5, 6]
+    assert benchmark.measure_here(setup).cpu > 0
+
+
+def test_draws_the_growth() -> None:
+    records = [
+        {"name": name, "value": value, "model": model, "cpu": 0.1 * value, "memory": 3.0 * value}
+        for name, _, model in (
+            ("nodes", 0, "native"),
+            ("phi_width", 0, "torch"),
+            ("heads", 0, "native"),
+        )
+        for value in (8, 16, 32)
+    ]
+    records.append({"name": "nodes", "value": 64, "model": "native"})  # one that failed
+    picture = draw_growth(records)
+    time, memory = picture.body.get_axes()[:2], picture.body.get_axes()[3:5]
+    assert [list(line.get_xdata()) for line in time[0].lines] == [[8, 16, 32]]
+    assert list(memory[1].lines[0].get_ydata()) == [24.0, 48.0, 96.0]
+
+
 def test_unknown_workload(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--workloads", "qm9"]) == 2
-    assert "'qm9' is not one of zinc" in capsys.readouterr().err
+    assert "'qm9'" in capsys.readouterr().err

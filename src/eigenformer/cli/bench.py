@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from eigenformer.cli.settings import add_folders
 
 if TYPE_CHECKING:
-    from eigenformer.benchmark import Measurement
+    from eigenformer.benchmark import Measurement, Setup
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,51 +19,81 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workloads", nargs="+", help="zinc, superpixels, sbm, peptides (default: all)"
     )
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=1, help="of all models in turn; the best")
     parser.add_argument("--no-growth", action="store_true", help="leave out the growth curves")
     parser.add_argument("--memory-limit", type=float, default=14, help="gigabytes a step may take")
     parser.add_argument("--output", type=Path, help="folder for the figures as JSON and a plot")
+    add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Measures and prints as it goes."""
-    from eigenformer.benchmark import WORKLOADS, growth, literal_gigabytes, measure, steps
+    from eigenformer.benchmark import WORKLOADS, growth, steps
+    from eigenformer.benchmark.batches import find_archive
+    from eigenformer.data.sources import Sources
+    from eigenformer.nearest import unknown
 
-    workloads = arguments.workloads or list(WORKLOADS)
-    for name in workloads:
+    cache_dir = Sources.resolve(arguments.raw_dir, arguments.cache_dir).cache_dir
+    archives: dict[str, str | None] = {}
+    for name in arguments.workloads or WORKLOADS:
         if name not in WORKLOADS:
-            raise ValueError(f"--workloads: '{name}' is not one of {', '.join(WORKLOADS)}")
-    report: dict[str, list[dict[str, object]]] = {"steps": [], "growth": []}
-    print("Forward, backward and optimiser: processor seconds, wall-clock seconds, megabytes.\n")
+            raise ValueError(unknown(f"--workloads: '{name}'", name, WORKLOADS))
+        found = find_archive(name, cache_dir)
+        archives[name] = None if found is None else str(found)
+        graphs = "random graphs" if found is None else found.name
+        print(f"{name}: {WORKLOADS[name].graphs} graphs of {graphs}")
+    report: dict[str, list[dict[str, Any]]] = {"steps": [], "growth": []}
+    print("\nForward, backward and optimiser: processor seconds, wall-clock seconds, megabytes.\n")
     print("| batch | threads | model | parameters | processor s | wall s | memory MB | literal / |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    literal: Measurement | None = None
-    for setup in steps(workloads, arguments.threads):
-        too_large = literal_gigabytes(setup) > arguments.memory_limit
-        skipped = setup.model == "literal" and too_large
-        found = None if skipped else measure(setup)
-        if setup.model == "literal":
-            literal = found
-        note = f"about {literal_gigabytes(setup):.0f} GB" if skipped else "failed"
-        print(
-            f"| {setup.workload} | {setup.threads} | {setup.model} | "
-            + (_cells(found, literal) if found else f"{note} | | | |")
-            + " |",
-            flush=True,
-        )
-        report["steps"].append(_record(setup.workload, setup.threads, setup.model, found))
+    for name, archive in archives.items():
+        for threads in arguments.threads:
+            report["steps"] += _table(list(steps({name: archive}, [threads])), arguments)
     if not arguments.no_growth:
         print("\n| grows with | | model | processor s | memory MB |")
         print("| --- | --- | --- | --- | --- |")
         for name, value, setup in growth():
-            found = measure(setup)
-            cells = f"{found.cpu:.4f} | {found.memory:.0f}" if found else "failed | "
+            best = _best([setup], arguments)[0]
+            cells = f"{best.cpu:.4f} | {best.memory:.0f}" if best else "failed | "
             print(f"| {name} | {value} | {setup.model} | {cells} |", flush=True)
-            report["growth"].append(_record(name, value, setup.model, found))
+            report["growth"].append(_record(name, value, setup.model, best))
     if arguments.output:
         arguments.output.mkdir(parents=True, exist_ok=True)
         (arguments.output / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
         if not arguments.no_growth:
-            _plot(report["growth"], arguments.output / "growth.png")
+            _plot(report["growth"], arguments.output / "growth.svg")
+
+
+def _table(setups: list[Setup], arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """The models on one batch with one number of threads."""
+    from eigenformer.benchmark import literal_gigabytes
+
+    records = []
+    literal: Measurement | None = None
+    for setup, found in zip(setups, _best(setups, arguments), strict=True):
+        if setup.model == "literal":
+            literal = found
+        needed = literal_gigabytes(setup)
+        too_large = setup.model == "literal" and needed > arguments.memory_limit
+        missing = f"about {needed:.0f} GB | | | |" if too_large else "failed | | | |"
+        cells = _cells(found, literal) if found else missing
+        print(f"| {setup.workload} | {setup.threads} | {setup.model} | {cells} |", flush=True)
+        records.append(_record(setup.workload, setup.threads, setup.model, found))
+    return records
+
+
+def _best(setups: list[Setup], arguments: argparse.Namespace) -> list[Measurement | None]:
+    """The best of all rounds; in a round, the setups are measured one after the other."""
+    from eigenformer.benchmark import literal_gigabytes, measure
+
+    best: list[Measurement | None] = [None] * len(setups)
+    for _ in range(arguments.rounds):
+        for number, setup in enumerate(setups):
+            if setup.model == "literal" and literal_gigabytes(setup) > arguments.memory_limit:
+                continue
+            found, before = measure(setup), best[number]
+            best[number] = found.best(before) if found and before else found or before
+    return best
 
 
 def _cells(found: Measurement, literal: Measurement | None) -> str:
@@ -69,40 +101,19 @@ def _cells(found: Measurement, literal: Measurement | None) -> str:
     return f"{found.parameters} | {found.cpu:.3f} | {found.wall:.3f} | {found.memory:.0f} | {ratio}"
 
 
-def _record(name: str, value: int, model: str, found: Measurement | None) -> dict[str, object]:
+def _record(name: str, value: int, model: str, found: Measurement | None) -> dict[str, Any]:
     import dataclasses
 
     figures = dataclasses.asdict(found) if found else {}
     return {"name": name, "value": value, "model": model, **figures}
 
 
-def _plot(records: list[dict[str, object]], path: Path) -> None:
+def _plot(records: list[dict[str, Any]], path: Path) -> None:
     try:
-        import matplotlib
-    except ImportError:
-        print("\nNo plot: matplotlib is not installed (pip install 'eigenformer[plots]').")
+        from eigenformer.plots.growth import draw_growth
+        from eigenformer.plots.picture import save_picture
+    except ImportError as error:
+        print(f"\nNo plot: {error}")
         return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    names = {"nodes": "nodes of a graph", "phi_width": "width of φ", "heads": "heads"}
-    figure, axes = pyplot.subplots(2, 3, figsize=(10, 6), sharex="col")
-    for column, (name, label) in enumerate(names.items()):
-        for row, (key, unit) in enumerate((("cpu", "processor s"), ("memory", "memory MB"))):
-            ax = axes[row][column]
-            for model in dict.fromkeys(r["model"] for r in records):
-                points = [
-                    (r["value"], r[key])
-                    for r in records
-                    if r["name"] == name and r["model"] == model and key in r
-                ]
-                if points:
-                    ax.plot(*zip(*points, strict=True), marker=".", label=model)
-            ax.set_xscale("log", base=2)
-            ax.set_yscale("log")
-            ax.set_ylabel(unit)
-            ax.set_xlabel(label if row else "")
-            ax.legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(path, dpi=150)
+    save_picture(draw_growth(records), path)
     print(f"\n{path}")

@@ -113,6 +113,20 @@ def test_a_nan_is_not_hidden() -> None:
     assert out[4:].isfinite().all()
 
 
+@pytest.mark.parametrize("which", ["phi1", "phi2"])
+@pytest.mark.parametrize("layer", range(3))
+def test_a_nan_in_the_weights_is_not_hidden(which: str, layer: int) -> None:
+    """A training that has diverged shows as a loss that is NaN, as with the other kernels."""
+    example = Example.of(Case())
+    terms, leaves = example.terms()
+    with torch.no_grad():
+        getattr(terms, which).weights[layer][3, 0, 0] = torch.nan
+    out = NativeAttention(example.graphs).attend(terms)[0]
+    assert out[:, 3].isnan().all()
+    assert out[:, :3].isfinite().all()
+    assert torch.autograd.grad(out.sum(), leaves)[0].isnan().any()
+
+
 @pytest.mark.parametrize("kinds", [0, 4, 300])
 def test_model_equals_literal(kinds: int) -> None:
     graphs = [

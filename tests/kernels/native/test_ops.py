@@ -134,3 +134,26 @@ class TestCompilers:
         program = torch.export.export(Attend(), (arguments.values,))
         expected = ops.attention(*arguments)[0]
         assert torch.equal(program.module()(arguments.values), expected)
+
+
+REAL = ("eigenvectors", "importance", "knots", "slopes", "intercepts", "values", "queries", "keys",
+        "edge_logits", "edge_values")  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf, 3e38])
+@pytest.mark.parametrize("name", REAL)
+def test_broken_numbers_are_seen_or_refused(name: str, bad: float) -> None:
+    def spoil(x: Tensor) -> Tensor:
+        return x.flatten().index_fill(0, torch.tensor([0, x.numel() - 1]), bad).view_as(x)
+
+    arguments = inputs(**{name: spoil})
+    if name == "knots":
+        with pytest.raises(ValueError, match="knots must be finite and ascend"):
+            ops.attention(*arguments)
+        return
+    outputs = ops.attention(*arguments)
+    gradients = ops.attention_backward(*arguments, *outputs, torch.ones_like(outputs[0]))
+    # -∞ as a logit is an honest 0 of attention; a huge number is huge, not broken.
+    if bad != bad or (bad > 3e38 and name != "edge_logits"):
+        assert not outputs[0].isfinite().all()
+        assert not all(x.isfinite().all() for x in gradients)

@@ -73,11 +73,13 @@ struct Walk {
     const int64_t function, module, head;
     Layer* layers;
     int64_t segments = 0;  // so far
+    bool finite;           // all parameters, and the range
 
     Walk(const Networks& networks, int64_t f, char* memory)
         : n(networks), function(f), module(f / networks.heads), head(f % networks.heads) {
         Carver carver{memory};
         layers = make_layers(n, carver);
+        v4 check = {};  // 0 times anything that is not finite is a NaN
         for (int64_t layer = 0; layer <= n.depth; ++layer) {
             const Layer& l = layers[layer];
             const float* bias = n.biases[parameters(layer)] + head * l.units;
@@ -86,7 +88,10 @@ struct Walk {
             for (int64_t u = 0; u < l.units; ++u) at(l.bias, u) = bias[u];
             l.transpose(n.weights[parameters(layer)] + head * l.units * l.inputs,
                         (double*)l.weight, false);
+            for (int64_t v = 0; v < l.weight_vectors(); ++v) check += 0.0 * l.weight[v];
+            for (int64_t v = 0; v < l.vectors; ++v) check += 0.0 * l.bias[v];
         }
+        finite = total(check) + 0.0 * n.low[function] + 0.0 * n.high[function] == 0.0;
         const Layer& first = layers[0];
         memcpy(first.slope, first.weight, first.vectors * sizeof(v4));
         memcpy(first.intercept, first.bias, first.vectors * sizeof(v4));
@@ -102,19 +107,22 @@ struct Walk {
     int64_t parameters(int64_t layer) const { return module * (n.depth + 1) + layer; }
 
     void forward() {
-        walk<false>(0, n.low[function], n.high[function]);
+        if (finite) {
+            walk<false>(0, n.low[function], n.high[function]);
+        } else {
+            at(layers[n.depth].slope, 0) = at(layers[n.depth].intercept, 0) = NAN;
+            write(segments++, FLT_MAX);
+        }
         // Functions with fewer pieces repeat the last one, beyond the range.
-        for (int64_t m = segments; m < n.capacity; ++m) write(m, n.high[function]);
+        for (int64_t m = segments; m < n.capacity; ++m)
+            write(m, finite ? n.high[function] : FLT_MAX);
     }
     void write(int64_t m, double knot) const {
         if (m >= n.capacity) return;
         const Layer& last = layers[n.depth];
         n.slopes[function * n.capacity + m] = (float)at(last.slope, 0);
         n.intercepts[function * n.capacity + m] = (float)at(last.intercept, 0);
-        // Where numbers are not finite, the slopes say so.
-        if (m + 1 < n.capacity)
-            n.knots[function * (n.capacity - 1) + m] =
-                __builtin_isfinite((float)knot) ? (float)knot : FLT_MAX;
+        if (m + 1 < n.capacity) n.knots[function * (n.capacity - 1) + m] = (float)knot;
     }
 
     void backward() {
@@ -122,16 +130,21 @@ struct Walk {
             zero(layers[layer].d_weight, layers[layer].weight_vectors());
             zero(layers[layer].d_bias, layers[layer].vectors);
         }
-        walk<true>(0, n.low[function], n.high[function]);
+        if (finite) walk<true>(0, n.low[function], n.high[function]);
         const Layer& first = layers[0];
         memcpy(first.d_weight, first.d_slope, first.vectors * sizeof(v4));
         memcpy(first.d_bias, first.d_intercept, first.vectors * sizeof(v4));
         for (int64_t layer = 0; layer <= n.depth; ++layer) {
             const Layer& l = layers[layer];
             float* bias = n.d_biases[parameters(layer)] + head * l.units;
+            float* weight = n.d_weights[parameters(layer)] + head * l.units * l.inputs;
+            if (!finite) {
+                for (int64_t i = 0; i < l.units; ++i) bias[i] = NAN;
+                for (int64_t i = 0; i < l.units * l.inputs; ++i) weight[i] = NAN;
+                continue;
+            }
             for (int64_t u = 0; u < l.units; ++u) bias[u] = (float)at(l.d_bias, u);
-            l.transpose((const double*)l.d_weight,
-                        n.d_weights[parameters(layer)] + head * l.units * l.inputs, true);
+            l.transpose((const double*)l.d_weight, weight, true);
         }
     }
     // What came back for segment m; for the last one also what came for its repetitions.

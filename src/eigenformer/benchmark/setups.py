@@ -1,0 +1,104 @@
+"""What is measured: models, batches, and how they are made to grow."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eigenformer.config import EigenformerConfig, load_preset
+
+BACKENDS = ("literal", "torch", "native")
+PEERS = ("gps", "gated", "gine")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A batch of a benchmark's graphs, and the preset that is trained on it.
+
+    Args:
+        preset: The model.
+        datasets: Prepared archives to take the graphs from, where one of them is in the cache.
+        graphs: Graphs in a batch.
+        low: Otherwise random graphs, with so many nodes the smallest.
+        high: Nodes of the largest; sizes are uniform in between.
+        degree: Neighbours of a node.
+    """
+
+    preset: str
+    datasets: tuple[str, ...]
+    graphs: int
+    low: int
+    high: int
+    degree: float
+
+
+WORKLOADS = {
+    "zinc": Workload("zinc", ("zinc",), 128, 9, 37, 2.1),
+    "superpixels": Workload("cifar10", ("cifar10",), 32, 85, 150, 8.0),
+    "sbm": Workload("pattern", ("pattern",), 16, 44, 188, 40.0),
+    "peptides": Workload("peptides-func", ("peptides-func",), 12, 8, 292, 2.0),
+}
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One measurement.
+
+    Args:
+        model: ``literal``, ``torch``, ``native`` or one of the peers.
+        workload: Name of a workload.
+        archive: Folder of the prepared archive its graphs are from; None for random graphs.
+        threads: Of PyTorch, and so of the native kernel.
+        repeats: Steps measured, of which the fastest counts.
+        part: ``step`` is forward, backward and optimiser of the whole model, ``attention`` is
+            forward and backward of one attention layer.
+        nodes: Instead of the workload's: one graph of so many nodes, with 64 frequencies at most.
+        changes: Settings of the model other than the preset's.
+    """
+
+    model: str
+    workload: str = "zinc"
+    archive: str | None = None
+    threads: int = 1
+    repeats: int = 5
+    part: str = "step"
+    nodes: int | None = None
+    changes: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def config(self) -> EigenformerConfig:
+        """The architecture that is measured, or that the peers are compared to."""
+        return load_preset(WORKLOADS[self.workload].preset).model.replace(**self.changes)
+
+
+def steps(archives: dict[str, str | None], threads: Sequence[int]) -> Iterator[Setup]:
+    """A training step of every model on every workload, given with its archive or None."""
+    for workload, archive in archives.items():
+        for count in threads:
+            for model in (*BACKENDS, *PEERS):
+                repeats = 1 if model == "literal" else 5
+                yield Setup(model, workload, archive, count, repeats)
+
+
+def growth() -> Iterator[tuple[str, int, Setup]]:
+    """How time and memory grow with nodes, with φ's width and with heads."""
+    largest = {"literal": 256, "torch": 1024, "native": 4096}
+    for model in BACKENDS:
+        for nodes in (16, 32, 64, 128, 256, 512, 1024, 2048, 4096):
+            if nodes <= largest[model]:
+                yield "nodes", nodes, Setup(model, part="attention", nodes=nodes, repeats=3)
+    for model in ("torch", "native"):
+        for width in (8, 16, 32, 64, 128):
+            yield "phi_width", width, Setup(model, changes={"phi_width": width}, repeats=3)
+        for heads in (1, 2, 4, 8, 16):
+            changes = {"heads": heads, "hidden_dim": 64}
+            yield "heads", heads, Setup(model, changes=changes, repeats=3)
+
+
+def literal_gigabytes(setup: Setup) -> float:
+    """About what the literal implementation keeps: three tensors of B·H·N²·p numbers a layer."""
+    config, load = setup.config(), WORKLOADS[setup.workload]
+    graphs, nodes = (load.graphs, load.high) if setup.nodes is None else (1, setup.nodes)
+    layers = config.layers if setup.part == "step" else 1
+    return 3 * 4 * layers * graphs * config.heads * nodes**2 * config.phi_width / 2**30
