@@ -19,6 +19,7 @@ def test_frequencies_of_zinc_beside_the_paper(raw_dir, tmp_path, capsys):
     rows = read_rows(tmp_path / "results.csv")
     assert [row["variant"] for row in rows] == ["all", "0.4-eigenspaces", "0.4-literal"]
     assert 0.4 <= float(rows[2]["kept"]) < 0.5
+    assert "<svg" in (tmp_path / "figure.svg").read_text("utf-8")
 
 
 def test_degree_scaler_of_own_data_with_two_seeds(table, tmp_path, capsys):

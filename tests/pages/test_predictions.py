@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from eigenformer.model_folder import Outputs
-from eigenformer.pages.predictions import node_lines, percent, prediction_html, target_html
+from eigenformer.pages.predictions import (
+    graph_lines,
+    node_lines,
+    percent,
+    prediction_html,
+    target_html,
+)
 
 
 def test_numbers_have_their_names() -> None:
@@ -51,6 +57,13 @@ def test_nothing_is_rounded_to_certainty() -> None:
     assert [percent(p) for p in (0.0, 1e-6, 0.5, 1 - 1e-6, 1.0)] == [
         *("0.0 %", "<0.1 %", "50.0 %", ">99.9 %", "100.0 %")
     ]
+
+
+def test_a_graph_takes_two_lines() -> None:
+    outputs = Outputs("graph", "multiclass", 2, ("cat", "dog"))
+    found = graph_lines(outputs, np.array([[0.3, 0.7]]), np.array([0]))
+    assert found == ["predicted dog (70.0 %)", "true cat"]
+    assert graph_lines(Outputs("node"), np.zeros((3, 1)), np.zeros((3, 1))) == []
 
 
 def test_many_outputs_are_folded() -> None:

@@ -69,12 +69,13 @@ def test_the_records_keep_every_seed() -> None:
 
 
 def test_the_curves_are_changes_in_percent() -> None:
-    curves = {curve.label: curve for curve in frequency_curves(_found())}
+    curves = {(curve.draw, curve.everywhere): curve for curve in frequency_curves(_found())}
     assert len(curves) == 5
-    curve = curves["literal draw, all frequencies"]
+    curve = curves["literal", True]
     assert curve.fractions == (1.0, 0.8, 0.2)
     assert curve.changes == pytest.approx((0, 25, 400))
-    assert curves["the paper"].changes[-1] == pytest.approx(100 * (0.180 / 0.089 - 1))
+    assert curves["eigenspaces", False].changes[0] == pytest.approx(100 * (0.21 / 0.11 - 1))
+    assert curves["paper", False].changes[-1] == pytest.approx(100 * (0.180 / 0.089 - 1))
     worse = frequency_curves(_found("pattern", higher=True))
     assert len(worse) == 4
     assert worse[1].changes[-1] == pytest.approx(-400)

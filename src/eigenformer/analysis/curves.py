@@ -36,6 +36,11 @@ class RunCurves:
     test: float | None
 
 
+def metric_name(metric: str) -> str:
+    """What to call a metric in a picture."""
+    return "MAE" if metric == "mae" else metric.replace("_", " ")
+
+
 def run_curves(paths: Sequence[str | Path]) -> list[RunCurves]:
     """The curves of several runs, each named by its folder, or by its path where names repeat."""
     folders = [RunFolder.open(path) for path in paths]

@@ -47,6 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.what == "frequencies":
         ablation, out = _train(arguments, frequency_variants(arguments.shares), arguments.draws)
         _write(frequency_table(ablation), ablation, out)
+        _draw(ablation, out)
     else:
         ablation, out = _train(arguments, scaler_variants())
         _write(scaler_table(ablation), ablation, out)
@@ -74,3 +75,22 @@ def _write(table: str, ablation: Ablation, out: Path) -> None:
     write_atomic(out / "table.md", table.encode())
     write_atomic(out / "results.csv", records(ablation).encode())
     print(f"\n{table}\n{out / 'table.md'}, {out / 'results.csv'}")
+
+
+def _draw(ablation: Ablation, out: Path) -> None:
+    from eigenformer.analysis.curves import metric_name
+    from eigenformer.training.ablation_tables import frequency_curves
+
+    curves = frequency_curves(ablation)
+    if not curves:
+        print("no figure: it shows changes from the fraction 1.0, which was not asked for")
+        return
+    try:
+        from eigenformer.plots import save_picture
+        from eigenformer.plots.ablation import draw_frequencies
+    except ImportError as error:
+        print(f"no figure: {error}")
+        return
+    about = f"{ablation.name}, {ablation.schedule}"
+    save_picture(draw_frequencies(curves, metric_name(ablation.metric), about), out / "figure.svg")
+    print(out / "figure.svg")

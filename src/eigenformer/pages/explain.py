@@ -103,4 +103,5 @@ def _counts(explanation: Explanation) -> str:
     formula = "".join(
         f"{text(kind)}<sub>{kinds[kind]}</sub>" if kinds[kind] > 1 else text(kind) for kind in order
     )
-    return f"{formula}, {len(drawing)} atoms · {layers} layers × {heads} heads"
+    atoms = "atoms" if "H" in kinds else "heavy atoms"
+    return f"{len(drawing)} {atoms}, {formula} · {layers} layers × {heads} heads"

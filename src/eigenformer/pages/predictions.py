@@ -73,11 +73,12 @@ def percent(value: float) -> str:
     return f"{shown:.1f} %"
 
 
-def summary_line(outputs: Outputs, prediction: np.ndarray, target: np.ndarray) -> str:
-    """Prediction and truth of a graph in a few words."""
+def graph_lines(outputs: Outputs, prediction: np.ndarray, target: np.ndarray) -> list[str]:
+    """Prediction and truth of a graph, a line each; nothing where they are of its nodes."""
     if outputs.level == "node":
-        return ""
-    return f"predicted {_said(outputs, prediction[0])}, true {_truth(outputs, target[0])}"
+        return []
+    said, truth = _said(outputs, prediction[0]), _truth(outputs, target[0])
+    return [f"predicted {said}", f"true {truth}"]
 
 
 def _said(outputs: Outputs, row: np.ndarray) -> str:

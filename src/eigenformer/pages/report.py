@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from eigenformer.analysis.curves import metric_name
 from eigenformer.analysis.errors import wrong_nodes
 from eigenformer.analysis.run_report import Comparison, Example, RunReport
 from eigenformer.config import load_preset
@@ -14,7 +15,7 @@ from eigenformer.model_folder import Outputs
 from eigenformer.pages.charts import Line, line_chart, scatter_chart, small_multiples
 from eigenformer.pages.graph_svg import graph_svg
 from eigenformer.pages.page import fill, make_page, text
-from eigenformer.pages.predictions import number, summary_line
+from eigenformer.pages.predictions import graph_lines, number
 
 
 def report_page(report: RunReport) -> str:
@@ -33,11 +34,6 @@ def report_page(report: RunReport) -> str:
         yaml=text(yaml.safe_dump(report.config.to_dict(), sort_keys=False, allow_unicode=True)),
     )
     return make_page(f"{report.name} · eigenformer", body, ("page.css", "report.css"))
-
-
-def metric_name(metric: str) -> str:
-    """What to call a metric."""
-    return "MAE" if metric == "mae" else metric.replace("_", " ")
 
 
 def _subtitle(report: RunReport) -> str:
@@ -179,14 +175,15 @@ def _examples(report: RunReport) -> str:
 
 def _example(outputs: Outputs, example: Example) -> str:
     marked = wrong_nodes(outputs, example.prediction, example.target)
-    said = summary_line(outputs, example.prediction, example.target)
+    said = graph_lines(outputs, example.prediction, example.target)
     if len(marked):
-        said = f"{len(marked)} of {len(example.prediction)} nodes wrong, marked"
+        said = [f"{len(marked)} of {len(example.prediction)} nodes wrong, marked"]
+    lines = "".join(f"{text(line)}<br>" for line in said)
     name = example.subject.name
     svg = graph_svg(example.subject.drawing, name, marked=set(marked.tolist()))
     return (
         f'<figure class="example"><div class="stage">{svg}</div>'
-        f"<figcaption><b>error {number(example.error)}</b><br>{text(said)}<br>"
+        f"<figcaption><b>error {number(example.error)}</b><br>{lines}"
         f"<small>{text(name)} · test, --index {example.index}</small></figcaption></figure>"
     )
 

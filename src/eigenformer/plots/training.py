@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from eigenformer.analysis.curves import RunCurves
+from eigenformer.analysis.curves import RunCurves, metric_name
 from eigenformer.plots.picture import Picture, new_picture
 from eigenformer.plots.style import COLOURS, PAGE, house_style
 
@@ -72,11 +72,6 @@ def _finish(ax: Axes, title: str, lower_is_better: bool) -> None:
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         ax.yaxis.set_minor_formatter(NullFormatter())
-
-
-def metric_name(metric: str) -> str:
-    """What to call a metric in a picture."""
-    return "MAE" if metric == "mae" else metric.replace("_", " ")
 
 
 def _label(run: RunCurves) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eigenformer.training.ablation import Ablation, Outcome
+from eigenformer.training.ablation import Ablation
 from eigenformer.training.tables import format_result, mean_and_deviation, paper_table
 
 _DIGITS = 4
@@ -21,13 +21,16 @@ class Series:
     """A curve of the paper's figure: how much worse with fewer frequencies.
 
     Args:
-        label: What it is.
+        draw: How frequencies were drawn: ``eigenspaces``, ``literal``, or ``paper`` for the paper's
+            own figures.
+        everywhere: Whether the test had all frequencies, and not the same share.
         fractions: The shares of frequencies.
         changes: The metric's change from that with all of them, in percent.
         deviations: The standard deviation of each over the seeds, in percent; 0 for one seed.
     """
 
-    label: str
+    draw: str
+    everywhere: bool
     fractions: tuple[float, ...]
     changes: tuple[float, ...]
     deviations: tuple[float, ...]
@@ -94,26 +97,26 @@ def frequency_curves(ablation: Ablation) -> list[Series]:
     sign = -100 if ablation.higher_is_better else 100
     base = mean_and_deviation(full[0].test)[0]
 
-    def series(label: str, chosen: list[Outcome], drawn: bool) -> Series:
-        found = [mean_and_deviation(o.drawn if drawn else o.test) for o in chosen]
+    def series(draw: str, everywhere: bool) -> Series:
+        own = [o for o in ablation.outcomes if o.variant.model.get("frequency_draw") == draw]
+        chosen = [*full, *own]
+        found = [mean_and_deviation(o.test if everywhere else o.drawn) for o in chosen]
         return Series(
-            label,
+            draw,
+            everywhere,
             tuple(o.variant.model["frequency_fraction"] for o in chosen),
             tuple(sign * (mean / base - 1) for mean, _ in found),
             tuple(100 * (deviation or 0) / base for _, deviation in found),
         )
 
-    curves = []
-    for draw, label in (("eigenspaces", "whole eigenspaces"), ("literal", "literal draw")):
-        own = [o for o in ablation.outcomes if o.variant.model.get("frequency_draw") == draw]
-        curves.append(series(f"{label}, same draw", [*full, *own], drawn=True))
-        curves.append(series(f"{label}, all frequencies", [*full, *own], drawn=False))
+    draws = ("eigenspaces", "literal")
+    curves = [series(draw, everywhere) for draw in draws for everywhere in (False, True)]
     table = paper_table("frequencies")
     if ablation.name == table["preset"]:
         rows = table["rows"]
         fractions = tuple(row["fraction"] for row in rows)
         changes = tuple(100 * (row["result"] / rows[0]["result"] - 1) for row in rows)
-        curves.append(Series("the paper", fractions, changes, (0.0,) * len(rows)))
+        curves.append(Series("paper", False, fractions, changes, (0.0,) * len(rows)))
     return curves
 
 

@@ -1,0 +1,54 @@
+"""How much worse with fewer frequencies: the paper's figure, with our curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.ticker import PercentFormatter
+
+from eigenformer.plots.picture import Picture, new_picture
+from eigenformer.plots.style import BLACK, BLUE, COLUMN, PALE, VERMILION, house_style
+from eigenformer.training.ablation_tables import Series
+
+_COLOURS = {"eigenspaces": BLUE, "literal": VERMILION, "paper": BLACK}
+_NAMES = {"eigenspaces": "whole eigenspaces", "literal": "literal draw", "paper": "the paper"}
+_DASHED = (0, (4, 1.5))
+
+
+@house_style()
+def draw_frequencies(curves: Sequence[Series], metric: str, about: str) -> Picture:
+    """The change of the test metric against the fraction of the frequencies.
+
+    Args:
+        curves: Ours and the paper's.
+        metric: What changes.
+        about: Which model, and how long it was trained.
+    """
+    caption = (
+        f"Change of the test {metric} when only a random fraction of the frequencies is used in "
+        f"training; above 0 is worse. {about}. Solid: tested with the same share, dashed: tested "
+        f"with all frequencies."
+        + (" Bars: standard deviation over the seeds." * any(any(c.deviations) for c in curves))
+    )
+    picture = new_picture(COLUMN, 2.5, caption, layout="constrained")
+    ax = picture.body.subplots()
+    ax.axhline(0, color=PALE, linewidth=0.8)
+    for curve in curves:
+        ax.errorbar(
+            curve.fractions,
+            curve.changes,
+            yerr=curve.deviations if any(curve.deviations) else None,
+            color=_COLOURS[curve.draw],
+            linestyle=_DASHED if curve.everywhere else "-",
+            marker="o",
+            markersize=3,
+            capsize=2,
+            label=None if curve.everywhere else _NAMES[curve.draw],
+        )
+    ax.invert_xaxis()
+    ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+    ax.set_xlabel("frequencies used in training")
+    ax.set_ylabel(f"change of the test {metric}")
+    ax.legend(loc="upper left")
+    return picture
