@@ -89,6 +89,15 @@ def test_too_large_to_draw(tmp_path, capsys):
     assert not out.exists()
 
 
+def test_architecture(run, tmp_path, capsys):
+    out = tmp_path / "architecture.svg"
+    assert figures("architecture", "zinc-feat", "--out", out) == 0
+    assert "497,481 parameters" in capsys.readouterr().out
+    assert figures("architecture", run, "--out", out) == 0
+    assert "The Eigenformer 'run' without feature attention" in capsys.readouterr().out
+    assert "n × 16" in out.read_text("utf-8")
+
+
 def test_the_file_is_called_like_the_figure(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert figures("training", run) == 0
@@ -105,6 +114,8 @@ def test_the_file_is_called_like_the_figure(run, tmp_path, monkeypatch):
         (("attention", "{run}", "--index", 6), "--index 6: test has 6 graphs, from 0"),
         (("attention", "{run}", "--split", "tset"), "the nearest is 'test'"),
         (("attention", "{run}", "--limit", 0), "limit: must be at least 1, got 0"),
+        (("architecture", "zinc-fest"), "preset 'zinc-fest': unknown; the nearest is 'zinc-feat'"),
+        (("architecture", "no/where"), "no/where: no model here (model.json is missing)"),
         (("training", "nowhere"), "nowhere: not a run folder (config.yaml is missing)"),
         (("substructures", "C1CC"), "'C1CC': not a SMILES; nor is it a path, or a dataset's"),
         (("substructures", "CCO", "--index", 2), "which graph to take is only said of a file"),

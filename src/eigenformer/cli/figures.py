@@ -60,6 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     training = figures.add_parser("training", parents=[out], help=text, description=text)
     training.add_argument("run_folders", type=Path, nargs="+", metavar="RUN", help="run folders")
 
+    text = "the architecture of a configuration: its attention and one layer, with the real shapes"
+    architecture = figures.add_parser("architecture", parents=[out], help=text, description=text)
+    architecture.add_argument("preset", help="a preset, or a folder with a model")
+
 
 def run(arguments: argparse.Namespace) -> None:
     """Draws one of them, writes it, and prints its caption."""
@@ -141,10 +145,18 @@ def _training(arguments: argparse.Namespace) -> Picture:
     return draw_training(run_curves(arguments.run_folders))
 
 
+def _architecture(arguments: argparse.Namespace) -> Picture:
+    from eigenformer.analysis.architecture import architecture
+    from eigenformer.plots.architecture import draw_architecture
+
+    return draw_architecture(architecture(arguments.preset))
+
+
 _DRAW = {
     "substructures": _substructures,
     "potentials": _potentials,
     "attention": _attention,
     "filters": _filters,
     "training": _training,
+    "architecture": _architecture,
 }
