@@ -23,10 +23,11 @@ from eigenformer.data.splits import random_split
 from eigenformer.model_folder import Outputs
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.inputs import encoders
-from eigenformer.training.loop import make_trainer, new_model, quiet
+from eigenformer.training.loop import new_model
 from eigenformer.training.prediction import memory_spectra, molecules_archive, predict_graphs
 from eigenformer.training.recorder import Recorder
 from eigenformer.training.task import EigenformerTask
+from eigenformer.training.trainer import limited_threads, make_trainer, quiet
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -81,16 +82,12 @@ class _Estimator(BaseEstimator):
             batch_size=self.batch_size,
             seed=self.random_state,
         )
-        threads = torch.get_num_threads()
-        if self.threads is not None:
-            torch.set_num_threads(self.threads)
         # The caller's random numbers are none of our business.
-        with torch.random.fork_rng(devices=[]), quiet():
+        with torch.random.fork_rng(devices=[]), quiet(), limited_threads(self.threads):
             model, outputs, _ = new_model(config, outputs)
             task = EigenformerTask(model, outputs, config.training, config.seed)
             recorder = Recorder()
             make_trainer(config, [recorder], enable_checkpointing=True).fit(task, datamodule=module)
-        torch.set_num_threads(threads)
         model.load_state_dict(recorder.best_state)
         self.model_, self.outputs_ = model.eval(), outputs
         self.history_ = recorder.rows

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from eigenformer.config import ConfigError, DataConfig, EigenformerConfig, Settings
-from eigenformer.options import TargetKind
+from eigenformer.options import MetricName, TargetKind
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +24,21 @@ if TYPE_CHECKING:
 
 WEIGHTS, CARD = "model.safetensors", "model.json"
 _FORMAT = 1
-_METRICS = {"regression": "mae", "multiclass": "accuracy"}
+_LOWER_IS_BETTER = ("mae", "rmse")
+# level and kind: what such predictions may be judged by; the first is what is usual
+_LABELS: dict[str, tuple[MetricName, ...]] = {
+    "graph": ("auroc", "average_precision", "accuracy"),
+    "node": ("weighted_accuracy", "accuracy"),
+}
+_METRICS: dict[str, dict[str, tuple[MetricName, ...]]] = {
+    "regression": dict.fromkeys(("graph", "node"), ("mae", "rmse", "r2")),
+    "multiclass": {
+        "graph": ("accuracy", "weighted_accuracy", "f1"),
+        "node": ("weighted_accuracy", "accuracy", "f1"),
+    },
+    "binary": _LABELS,
+    "multilabel": _LABELS,
+}
 
 
 class ModelFolderError(ValueError):
@@ -42,6 +56,7 @@ class Outputs(Settings):
         names: The targets' names, or the classes'.
         mean: Added to each standardised number to have it in the user's units.
         scale: What each is multiplied by first.
+        judged_by: The metric that counts; None for what is usual.
     """
 
     level: Literal["graph", "node"] = "graph"
@@ -50,17 +65,26 @@ class Outputs(Settings):
     names: tuple[str, ...] = ()
     mean: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
+    judged_by: MetricName | None = None
+
+    def check(self) -> None:
+        if self.judged_by is not None and self.judged_by not in self.metrics:
+            what = f"metric: '{self.judged_by}' does not suit {self.level} {self.kind}"
+            raise ConfigError(f"{what}; take one of {', '.join(self.metrics)}")
 
     @property
-    def metric(self) -> str:
-        """The name of the metric that such models are judged by."""
-        if self.kind in _METRICS and not (self.level == "node" and self.kind == "multiclass"):
-            return _METRICS[self.kind]
-        return "weighted_accuracy" if self.level == "node" else "average_precision"
+    def metric(self) -> MetricName:
+        """The metric that such models are judged by."""
+        return self.judged_by or self.metrics[0]
+
+    @property
+    def metrics(self) -> tuple[MetricName, ...]:
+        """All metrics that say something about them."""
+        return _METRICS[self.kind][self.level]
 
     @property
     def higher_is_better(self) -> bool:
-        return self.kind != "regression"
+        return self.metric not in _LOWER_IS_BETTER
 
     def standardise(self, targets: Tensor) -> Tensor:
         """The user's units → what the model learns."""

@@ -49,7 +49,7 @@ def test_the_lines_that_are_printed(table, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "task: graph binary (long)" in out
     assert "epoch 1/1  train loss" in out
-    assert "test average_precision" in out
+    assert "test auroc" in out
     assert f"everything is in {tmp_path / 'run'}" in out
     assert "\r" not in out
 

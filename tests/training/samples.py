@@ -6,7 +6,10 @@ import csv
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+from eigenformer.training.run_folder import RunFolder
 
 SMALL = [
     *("--epochs", "3", "--batch-size", "16", "--threads", "1"),
@@ -64,3 +67,13 @@ def finish(*arguments: object, cwd: Path, **environment: str) -> tuple[int, str]
     process = start(*arguments, cwd=cwd, **environment)
     output, _ = process.communicate(timeout=300)
     return process.returncode, output
+
+
+def wait_for_epochs(process: subprocess.Popen[str], out: Path, epochs: int) -> None:
+    """Until a run has that many behind it."""
+    for _ in range(3000):
+        if (out / "metrics.csv").exists() and len(RunFolder(out).read_metrics()) >= epochs:
+            return
+        assert process.poll() is None, process.stdout.read()  # type: ignore[union-attr]
+        time.sleep(0.02)
+    raise AssertionError("no epoch was finished")

@@ -2,31 +2,76 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from eigenformer.training.run_folder import RunFolder
-from tests.training.samples import SMALL, finish
+from tests.training.samples import SMALL, finish, start, wait_for_epochs
 
 _EXACT = [
     *("--epochs", "2", "--training.freeze_norms", "true"),
     *("--model.attention_dropout", "0", "--model.dropout", "0"),
 ]
+_TINY = ["--model.layers", "1", "--model.hidden_dim", "16", "--model.phi_width", "4"]
 
 
-def test_two_processes_have_the_losses_of_one(table, tmp_path):
+@pytest.mark.parametrize("task", ["numbers", "weighted classes of nodes"])
+def test_two_processes_have_the_losses_of_one(table, tmp_path, task):
+    data = [table, "--target", "weight", "--batch-size", "16"]
+    if task != "numbers":  # nine graphs a step: shares of five and four
+        data = ["pattern", "--data.size", "40", "--batch-size", "9"]
     rows = {}
     for devices in (1, 2):
-        out = f"run{devices}"
-        arguments = ["train", table, "--target", "weight", "--out", out, *SMALL, *_EXACT]
+        arguments = ["train", *data, "--out", f"run{devices}", "--threads", "1", *_TINY, *_EXACT]
         code, output = finish(*arguments, "--devices", devices, cwd=tmp_path)
         assert code == 0, output
-        rows[devices] = RunFolder(tmp_path / out).read_metrics()
+        rows[devices] = RunFolder(tmp_path / f"run{devices}").read_metrics()
         if devices == 2:
             assert "batch norm is not synchronised" in output
     assert len(rows[2]) == 2
     for alone, together in zip(rows[1], rows[2], strict=True):
-        for name in ("train_loss", "val_loss"):
-            assert together[name] == pytest.approx(alone[name], rel=1e-4), name
+        assert together == pytest.approx(alone, rel=1e-4)
     summaries = [RunFolder(tmp_path / f"run{n}").read_summary() for n in (1, 2)]
-    assert summaries[1]["test"] == pytest.approx(summaries[0]["test"], rel=1e-4)
+    assert summaries[1]["test_metrics"] == pytest.approx(summaries[0]["test_metrics"], rel=1e-4)
     assert summaries[1]["processes"] == 2
+
+
+def test_started_by_torchrun_on_data_that_nobody_prepared(table, tmp_path):
+    arguments = ["train", table, "--target", "weight", "--out", "run", *SMALL, *_EXACT]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*command, "-m", "eigenformer", *map(str, arguments)],
+        cwd=tmp_path,
+        env={**os.environ, "EIGENFORMER_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("epoch 1/2") == 1
+    assert RunFolder(tmp_path / "run").read_summary()["processes"] == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGTERM")
+def test_two_processes_end_at_sigterm(table, tmp_path):
+    arguments = ["train", table, "--target", "weight", "--out", "run", *SMALL, "--epochs", "5000"]
+    process = start(*arguments, "--devices", "2", cwd=tmp_path)
+    wait_for_epochs(process, tmp_path / "run", 1)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "--resume run" in output
+    assert RunFolder(tmp_path / "run").read_summary()["state"] == "interrupted"
+
+
+def test_a_loss_that_is_no_number_ends_all_processes(table, tmp_path):
+    bad = ["--lr", "1e30", "--training.gradient_clip", "1e30", "--epochs", "4"]
+    arguments = ["train", table, "--target", "weight", "--out", "run", *SMALL, *bad]
+    code, output = finish(*arguments, "--devices", "2", cwd=tmp_path)
+    assert code == 2, output
+    assert "the loss is" in output
+    assert RunFolder(tmp_path / "run").read_summary()["state"] == "failed"

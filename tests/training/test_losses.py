@@ -5,14 +5,13 @@ import torch
 import torch.nn.functional as F
 
 from eigenformer.model_folder import Outputs
-from eigenformer.training.losses import class_weights, loss_terms
+from eigenformer.training.losses import class_weights, loss_sums, mean_loss
 
 NAN = float("nan")
 
 
 def _loss(outputs, predictions, targets):
-    numerator, denominator = loss_terms(outputs, predictions, targets)
-    return numerator / denominator
+    return mean_loss(outputs, *loss_sums(outputs, predictions, targets))
 
 
 def test_regression_is_l1_and_ignores_missing_labels():
@@ -66,15 +65,21 @@ def test_class_weights_of_nothing_are_finite():
 
 
 @pytest.mark.parametrize("level", ["graph", "node"])
-@pytest.mark.parametrize("kind", ["binary", "multiclass"])
-def test_terms_add_up_over_processes(level, kind):
-    outputs = Outputs(level, kind, 1 if kind == "binary" else 3)
+@pytest.mark.parametrize("kind", ["regression", "binary", "multiclass"])
+def test_losses_add_up_over_processes(level, kind):
+    outputs = Outputs(level, kind, 3 if kind == "multiclass" else 1)
     predictions = torch.randn(8, outputs.num_outputs, dtype=torch.float64)
-    targets = torch.randint(2, (8, 1)).double() if kind == "binary" else torch.randint(3, (8,))
-    whole = loss_terms(outputs, predictions, targets)
-    counts = torch.bincount(targets.view(-1).long(), minlength=2 if kind == "binary" else 3)
-    parts = [
-        loss_terms(outputs, predictions[i::2], targets[i::2], lambda _: counts) for i in (0, 1)
-    ]
-    for place in (0, 1):
-        torch.testing.assert_close(parts[0][place] + parts[1][place], whole[place])
+    targets = torch.randint(3, (8,))
+    if kind != "multiclass":
+        targets = (targets > 0).double().view(-1, 1)
+    sums, counts = loss_sums(outputs, predictions, targets)
+    parts = [loss_sums(outputs, predictions[i::3], targets[i::3]) for i in range(3)]
+    torch.testing.assert_close(parts[0][0] + parts[1][0] + parts[2][0], sums)
+    losses = [mean_loss(outputs, part, counts) for part, _ in parts]
+    torch.testing.assert_close(sum(losses), mean_loss(outputs, sums, counts))
+
+
+def test_half_precision_is_not_summed_in_half_precision():
+    predictions, targets = torch.ones(4096, 1, dtype=torch.bfloat16), torch.zeros(4096, 1)
+    predictions[0] = 3
+    assert _loss(Outputs(), predictions, targets) == pytest.approx(1 + 2 / 4096, abs=1e-7)

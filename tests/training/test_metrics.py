@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from eigenformer.config import ConfigError
 from eigenformer.model_folder import Outputs
-from eigenformer.training.metrics import Score
+from eigenformer.training.losses import loss_sums
+from eigenformer.training.metrics import MeanLoss, Score
 
 NAN = float("nan")
 
@@ -54,17 +56,112 @@ def test_average_precision_is_the_mean_over_labels_with_a_positive():
     known = ~np.isnan(labels[:, 0])
     expected = [metrics.average_precision_score(labels[known, 0], logits[known, 0])]
     expected += [metrics.average_precision_score(labels[:, i], logits[:, i]) for i in (1, 2)]
-    outputs = Outputs(kind="multilabel", num_outputs=4)
+    outputs = Outputs(kind="multilabel", num_outputs=4, judged_by="average_precision")
     found = _score(outputs, torch.tensor(logits), torch.tensor(labels).float(), parts=3)
     assert found == pytest.approx(np.mean(expected), abs=1e-6)
 
 
 def test_average_precision_of_one_label():
-    outputs = Outputs(kind="binary")
+    outputs = Outputs(kind="binary", judged_by="average_precision")
     targets = torch.tensor([[0.0], [1], [NAN], [0]])
     assert _score(outputs, torch.tensor([[-1.0], [2], [9], [0]]), targets) == pytest.approx(1.0)
     # Without a positive there is nothing to say, rather than a 0.
     assert math.isnan(_score(outputs, torch.randn(3, 1), torch.zeros(3, 1)))
+
+
+def test_labels_of_ones_own_data_are_judged_by_the_area_under_the_roc_curve():
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(60, 4))
+    labels = (rng.random((60, 4)) < 0.4).astype(float)
+    labels[:, 2], labels[:, 3] = 0, 1  # always the same: skipped
+    labels[5, 0] = NAN
+    known = ~np.isnan(labels[:, 0])
+    expected = [metrics.roc_auc_score(labels[known, 0], logits[known, 0])]
+    expected += [metrics.roc_auc_score(labels[:, 1], logits[:, 1])]
+    outputs = Outputs(kind="multilabel", num_outputs=4)
+    assert outputs.metric == "auroc"
+    found = _score(outputs, torch.tensor(logits), torch.tensor(labels).float(), parts=3)
+    assert found == pytest.approx(np.mean(expected), abs=1e-6)
+    assert math.isnan(_score(outputs, torch.randn(3, 4), torch.ones(3, 4)))
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        Outputs(num_outputs=2, mean=(1.0, -2.0), scale=(3.0, 0.5)),
+        Outputs(kind="multiclass", num_outputs=3),
+        Outputs(kind="binary"),
+        Outputs("node", "multiclass", 3),
+        Outputs("node", "binary"),
+    ],
+    ids=lambda outputs: f"{outputs.level}-{outputs.kind}",
+)
+def test_all_metrics_agree_with_scikit_learn(outputs):
+    metrics = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(1)
+    raw = rng.normal(size=(50, outputs.num_outputs)).astype(np.float32)
+    if outputs.kind == "regression":
+        shown = raw * outputs.scale + outputs.mean
+        targets = (shown + rng.normal(size=shown.shape)).astype(np.float32)
+        missing = rng.random(targets.shape) < 0.2
+        columns = [(targets[~m, i], shown[~m, i]) for i, m in enumerate(missing.T)]
+        pooled = [np.concatenate(part) for part in zip(*columns, strict=True)]
+        expected = {
+            "mae": metrics.mean_absolute_error(*pooled),
+            "rmse": metrics.mean_squared_error(*pooled) ** 0.5,
+            "r2": np.mean([metrics.r2_score(*column) for column in columns]),
+        }
+        targets[missing] = NAN
+        given = torch.tensor(targets)
+    else:
+        classes = max(2, outputs.num_outputs)
+        labels = rng.integers(classes, size=50)
+        guess = raw.argmax(1) if outputs.kind == "multiclass" else (raw[:, 0] > 0).astype(int)
+        expected = {
+            "accuracy": metrics.accuracy_score(labels, guess),
+            "weighted_accuracy": metrics.balanced_accuracy_score(labels, guess),
+            "f1": metrics.f1_score(labels, guess, average="macro"),
+        }
+        if outputs.kind == "binary":
+            expected["auroc"] = metrics.roc_auc_score(labels, raw[:, 0])
+            expected["average_precision"] = metrics.average_precision_score(labels, raw[:, 0])
+        given = torch.tensor(labels)
+        if outputs.kind == "binary":
+            given = given.float().view(-1, 1)
+    score = Score(outputs, outputs.metrics)
+    for i in range(3):
+        score.update(torch.tensor(raw[i::3]), given[i::3])
+    found = score.compute_all()
+    assert tuple(found) == outputs.metrics
+    for name, value in found.items():
+        assert value == pytest.approx(expected[name], abs=1e-5), name
+
+
+def test_nothing_known_is_not_a_number():
+    for outputs in (Outputs(), Outputs(kind="binary")):
+        score = Score(outputs, outputs.metrics)
+        score.update(torch.randn(3, 1), torch.full((3, 1), NAN))
+        assert all(math.isnan(value) or value == 0 for value in score.compute_all().values())
+
+
+def test_a_metric_that_does_not_suit():
+    with pytest.raises(ConfigError, match="'auroc' does not suit graph regression.*mae, rmse, r2"):
+        Outputs(judged_by="auroc")
+
+
+def test_the_loss_is_the_same_however_the_labels_are_shared_out():
+    outputs = Outputs("node", "multiclass", 3)
+    predictions, targets = torch.randn(30, 3), torch.randint(3, (30,))
+    targets[:4] = -1
+    losses = []
+    for parts in (1, 7):
+        loss = MeanLoss(outputs)
+        for i in range(parts):
+            loss.update(*loss_sums(outputs, predictions[i::parts], targets[i::parts]))
+        losses.append(float(loss.compute()))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert math.isnan(float(MeanLoss(outputs).compute()))
 
 
 def test_reset_forgets():

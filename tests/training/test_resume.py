@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from eigenformer.cli import main
 from eigenformer.training.run_folder import RunFolder
-from tests.training.samples import SMALL, finish, start
+from tests.training.samples import SMALL, finish, start, wait_for_epochs
 
 # Everything that is drawn at random in a step.
 _RANDOM = [
@@ -23,15 +21,6 @@ _RANDOM = [
 
 def _command(table: Path, out: str) -> list[str]:
     return ["train", str(table), "--target", "weight", "--out", out, *SMALL, *_RANDOM]
-
-
-def _wait_for_epochs(process: subprocess.Popen[str], out: Path, epochs: int) -> None:
-    for _ in range(3000):
-        if (out / "metrics.csv").exists() and len(RunFolder(out).read_metrics()) >= epochs:
-            return
-        assert process.poll() is None, process.stdout.read()  # type: ignore[union-attr]
-        time.sleep(0.02)
-    raise AssertionError("no epoch was finished")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +34,7 @@ def unstopped(table, tmp_path_factory) -> Path:
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_killed_and_resumed_ends_with_the_same_bits(unstopped, table, tmp_path):
     process = start(*_command(table, "run"), cwd=tmp_path)
-    _wait_for_epochs(process, tmp_path / "run", 2)
+    wait_for_epochs(process, tmp_path / "run", 2)
     process.send_signal(signal.SIGKILL)
     process.wait()
     done = len(RunFolder(tmp_path / "run").read_metrics())
@@ -80,12 +69,13 @@ def test_config_repeats_the_run(unstopped, tmp_path):
     assert (out / "metrics.csv").read_bytes() == (unstopped / "metrics.csv").read_bytes()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
-def test_ctrl_c_leaves_a_usable_folder(unstopped, table, tmp_path):
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_ctrl_c_leaves_a_usable_folder(unstopped, table, tmp_path, number):
     process = start(*_command(table, "run"), cwd=tmp_path)
     out = tmp_path / "run"
-    _wait_for_epochs(process, out, 1)
-    process.send_signal(signal.SIGINT)
+    wait_for_epochs(process, out, 1)
+    process.send_signal(signal.Signals[number])
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output
     assert "Traceback" not in output
@@ -99,10 +89,49 @@ def test_ctrl_c_leaves_a_usable_folder(unstopped, table, tmp_path):
 
 
 def test_a_finished_run_resumes_to_itself(run, capsys):
-    before = (run / "model.safetensors").read_bytes()
+    before = {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()}
     assert main(["train", "--resume", str(run)]) == 0
-    assert (run / "model.safetensors").read_bytes() == before
-    assert "epoch" not in capsys.readouterr().out.split("best epoch")[0].split("run folder")[1]
+    assert before == {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()}
+    out = capsys.readouterr().out
+    assert "the run is finished already" in out
+    assert "epoch 1/" not in out
+
+
+def test_a_run_that_stopped_early_stays_finished(table, tmp_path, capsys):
+    out = tmp_path / "run"
+    more = ["--epochs", "40", "--patience", "2", "--lr", "1e-12"]
+    assert main(["train", str(table), "--target", "weight", "--out", str(out), *SMALL, *more]) == 0
+    epochs = RunFolder(out).read_summary()["epochs"]
+    assert epochs < 40
+    assert main(["train", "--resume", str(out)]) == 0
+    assert RunFolder(out).read_summary()["epochs"] == epochs
+
+
+def test_a_fine_tuned_run_goes_on_without_the_model_it_started_from(run, table, tmp_path):
+    """Its own weights are in the checkpoint, its standardisation is in its card."""
+    import shutil
+
+    source, out = tmp_path / "source", tmp_path / "run"
+    shutil.copytree(run, source)
+    more = ["--from", str(source), "--out", str(out), *SMALL]
+    assert main(["train", str(table), "--target", "weight", *more]) == 0
+    weights = (out / "model.safetensors").read_bytes()
+    RunFolder(out).write_summary({**RunFolder(out).read_summary(), "state": "running"})
+    shutil.rmtree(source)
+    assert main(["train", "--resume", str(out)]) == 0
+    assert (out / "model.safetensors").read_bytes() == weights
+
+
+def test_data_that_changed_since(table, tmp_path, capsys):
+    import shutil
+
+    copy, out = tmp_path / "t.csv", tmp_path / "run"
+    shutil.copy(table, copy)
+    assert main(["train", str(copy), "--target", "weight", "--out", str(out), *SMALL]) == 0
+    with copy.open("a", encoding="utf-8") as stream:
+        stream.writelines(line for line in table.read_text().splitlines(True)[1:20])
+    assert main(["train", "--resume", str(out)]) == 2
+    assert "the data has changed" in capsys.readouterr().err
 
 
 def test_a_run_without_a_checkpoint_starts_again(unstopped, table, tmp_path):
@@ -111,6 +140,20 @@ def test_a_run_without_a_checkpoint_starts_again(unstopped, table, tmp_path):
     (out / "last.ckpt").unlink()
     assert main(["train", "--resume", str(out)]) == 0
     assert (out / "metrics.csv").read_bytes() == (unstopped / "metrics.csv").read_bytes()
+
+
+def test_damaged_weights_are_found_before_training_goes_on(run, tmp_path, capsys):
+    import shutil
+
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    data = bytearray((copy / "model.safetensors").read_bytes())
+    data[-1] ^= 0xFF
+    (copy / "model.safetensors").write_bytes(data)
+    assert main(["train", "--resume", str(copy)]) == 2
+    captured = capsys.readouterr()
+    assert "its checksum does not fit" in captured.err
+    assert "epoch" not in captured.out
 
 
 @pytest.mark.parametrize("damage", ["truncated", "altered", "not a checkpoint"])

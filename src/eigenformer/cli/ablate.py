@@ -11,8 +11,6 @@ from eigenformer.cli.settings import add_folders, add_training, settings_of
 if TYPE_CHECKING:
     from eigenformer.training.ablation import Ablation, Variant
 
-DOTTED_SETTINGS = True
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to change, in which model."""

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints the metric."""
+    """Prints the metrics, first the one that counts."""
     import torch
 
     from eigenformer.training.evaluation import evaluate_folder
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
-    metric, value, count = evaluate_folder(
+    found = evaluate_folder(
         arguments.run_folder,
         arguments.split,
         arguments.data,
@@ -34,4 +34,6 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.cache_dir,
         LineReporter(),
     )
-    print(f"{arguments.split} {metric} {value:.6f} ({count} graphs)")
+    for name in sorted(found.metrics, key=lambda name: name != found.metric):
+        of = f" ({found.graphs} graphs)" if name == found.metric else ""
+        print(f"{arguments.split} {name} {found.metrics[name]:.6f}{of}")

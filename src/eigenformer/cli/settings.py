@@ -37,6 +37,7 @@ _PLACES = {
     "smiles": "data.smiles",
     "targets": "data.targets",
     "task": "data.task",
+    "metric": "data.metric",
     "split_by": "data.split_by",
     "split_column": "data.split_column",
     "fractions": "data.fractions",

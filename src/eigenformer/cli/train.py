@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what is to be predicted",
     )  # fmt: skip
     own.add_argument("--task", help="regression, binary, multiclass or multilabel")
+    own.add_argument("--metric", help="what counts (default: mae, accuracy, auroc, by the task)")
     own.add_argument("--split-by", help="random, stratified, scaffold or column")
     own.add_argument("--split-column", metavar="COLUMN", help="train, val or test for each row")
     own.add_argument("--fractions", nargs=3, type=float, help="(default: 0.8 0.1 0.1)")
@@ -36,10 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Trains."""
     from eigenformer.training.inputs import load_data
-    from eigenformer.training.loop import is_first_process, resume_run, start_run
+    from eigenformer.training.loop import resume_run, start_run
     from eigenformer.training.planning import plan, run_name
     from eigenformer.training.reporting import LineReporter, SilentReporter
     from eigenformer.training.run_folder import RunFolder
+    from eigenformer.training.trainer import is_first_process
 
     wanted = settings_of(arguments)
     report = LineReporter() if is_first_process() else SilentReporter()

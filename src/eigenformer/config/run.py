@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from eigenformer.config.model import EigenformerConfig
 from eigenformer.config.settings import ConfigError, Settings, require_positive
-from eigenformer.options import Precision, SplitBy, TargetKind
+from eigenformer.options import MetricName, Precision, SplitBy, TargetKind
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class DataConfig(Settings):
         smiles: Own table: the column with SMILES.
         targets: Own data: the columns to predict.
         task: What the targets are; None to tell by their values.
+        metric: Own data: what a model is judged by, and the best epoch chosen; None for what is
+            usual for the task.
         split_by: Own data: ``random``, ``stratified``, ``scaffold``, or ``column`` for the split
             that the data carries; None for that one where there is one, else ``random``.
         split_column: Own table: the column that says ``train``, ``val`` or ``test``.
@@ -77,6 +79,7 @@ class DataConfig(Settings):
     smiles: str = "smiles"
     targets: tuple[str, ...] = ()
     task: TargetKind | None = None
+    metric: MetricName | None = None
     split_by: SplitBy | None = None
     split_column: str | None = None
     fractions: tuple[float, ...] = (0.8, 0.1, 0.1)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eigenformer.config import ConfigError, RunConfig, load_preset, presets
+from eigenformer.config import ConfigError, RunConfig, load_preset, merge, presets
 from eigenformer.data.progress import Reporter
 from eigenformer.model_folder import load_model
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.training.evaluation import evaluate, seeded_batches
 from eigenformer.training.inputs import TrainingData
-from eigenformer.training.planning import merge, plan
+from eigenformer.training.planning import plan
 from eigenformer.training.reproduction import finish_run
 
 

@@ -19,11 +19,11 @@ from eigenformer.model_folder import Outputs
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.evaluation import evaluate
 from eigenformer.training.inputs import TrainingData
-from eigenformer.training.loop import make_trainer, quiet
 from eigenformer.training.metrics import Score
 from eigenformer.training.recorder import Recorder
 from eigenformer.training.seeding import derived_seed
 from eigenformer.training.task import EigenformerTask, read_targets
+from eigenformer.training.trainer import make_trainer, quiet
 
 Network = Literal["GCN", "GIN"]
 NETWORKS: tuple[Network, ...] = get_args(Network)

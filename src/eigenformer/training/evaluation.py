@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.data.progress import Reporter
 from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
+from eigenformer.options import MetricName
 from eigenformer.training.data_module import EpochBatches, graph_loader
 from eigenformer.training.inputs import load_data
 from eigenformer.training.metrics import Score
@@ -25,7 +26,6 @@ from eigenformer.training.seeding import derived_seed
 from eigenformer.training.task import read_targets
 
 
-@torch.no_grad()
 def evaluate(
     model: nn.Module,
     dataset: GraphDataset,
@@ -43,7 +43,22 @@ def evaluate(
         draw: Use a part of the frequencies, as the model was trained: which ones is a function of
             this number and of the graph's place in its archive (default: all frequencies).
     """
-    score = Score(outputs)
+    return evaluate_all(model, dataset, outputs, batch_size, draw, (outputs.metric,))[
+        outputs.metric
+    ]
+
+
+@torch.no_grad()
+def evaluate_all(
+    model: nn.Module,
+    dataset: GraphDataset,
+    outputs: Outputs,
+    batch_size: int = 32,
+    draw: int | None = None,
+    metrics: Sequence[MetricName] | None = None,
+) -> dict[str, float]:
+    """Several metrics at once (default: all that suit); takes what :func:`evaluate` takes."""
+    score = Score(outputs, outputs.metrics if metrics is None else metrics)
     was_training = model.training
     model.eval()
     try:
@@ -52,7 +67,7 @@ def evaluate(
             score.update(model(batch, **drawn), read_targets(outputs, batch))
     finally:
         model.train(was_training)
-    return score.compute()
+    return score.compute_all()
 
 
 def seeded_batches(
@@ -120,6 +135,21 @@ def load_folder(
     return FolderGraphs(model, card.outputs, graphs, _batch_size(Path(path), card.preset))
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """How good a model is.
+
+    Args:
+        metric: What it is judged by.
+        metrics: All metrics that say something about its predictions.
+        graphs: On how many graphs.
+    """
+
+    metric: str
+    metrics: dict[str, float]
+    graphs: int
+
+
 def evaluate_folder(
     path: str | Path,
     split: str = "test",
@@ -127,14 +157,11 @@ def evaluate_folder(
     raw_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
     report: Reporter | None = None,
-) -> tuple[str, float, int]:
-    """The metric's name, its value and the number of graphs, for a folder with a model.
-
-    Takes what :func:`load_folder` takes.
-    """
+) -> Evaluation:
+    """How good the model of a folder is on some graphs. Takes what :func:`load_folder` takes."""
     found = load_folder(path, split, dataset, raw_dir, cache_dir, report)
-    value = evaluate(found.model, found.graphs, found.outputs, found.batch_size)
-    return found.outputs.metric, value, len(found.graphs)
+    metrics = evaluate_all(found.model, found.graphs, found.outputs, found.batch_size)
+    return Evaluation(found.outputs.metric, metrics, len(found.graphs))
 
 
 def trained_on(path: str | Path, card: ModelCard) -> DataConfig:

@@ -30,7 +30,10 @@ from eigenformer.data.store import MANIFEST
 from eigenformer.data.tables import is_table, read_table
 from eigenformer.model_folder import Outputs
 from eigenformer.nearest import unknown
+from eigenformer.options import MetricName
 
+# Where a benchmark is not judged by what is usual for such data.
+_BENCHMARK_METRICS: dict[str, MetricName] = {"peptides-func": "average_precision"}
 _SHOWN = 20
 
 
@@ -100,10 +103,12 @@ def load_data(
         )
         archive, spectra = prepared.archive, prepared.spectra
         usable = np.ones(len(archive), dtype=bool)
-        outputs = _outputs(config.dataset, archive.task)
+        outputs = _outputs(config.dataset, archive.task, _BENCHMARK_METRICS.get(config.dataset))
     else:
         archive, spectra, usable = _load_own(config, cache_dir, workers, report)
-        outputs = _standardised(_outputs(config.dataset, archive.task), archive, usable)
+        outputs = _standardised(
+            _outputs(config.dataset, archive.task, config.metric), archive, usable
+        )
         told = "" if config.task else ", told by the targets' values (--task says otherwise)"
         report.say(f"task: {describe(outputs)}{told}")
     assert spectra is not None
@@ -143,7 +148,10 @@ def _encoder(field: Field) -> EncoderSpec:
 
 def _reject_own_settings(config: DataConfig) -> None:
     default = DataConfig(config.dataset)
-    names = ("smiles", "targets", "task", "split_by", "split_column", "fractions", "featurizer")
+    names = (
+        *("smiles", "targets", "task", "metric", "split_by", "split_column", "fractions"),
+        *("featurizer", "undirected", "max_bad_rows"),
+    )
     for name in names:
         if getattr(config, name) != getattr(default, name):
             raise ConfigError(f"data.{name}: for your own data; '{config.dataset}' is a benchmark")
@@ -244,11 +252,11 @@ def _split(archive: GraphArchive, usable: np.ndarray, config: DataConfig) -> Gra
     return archive.with_split(split)
 
 
-def _outputs(name: str, task: Task) -> Outputs:
+def _outputs(name: str, task: Task, metric: MetricName | None) -> Outputs:
     if task.kind == "none":
         raise DataError(f"{name}: it is not known what is to be predicted")
     names = tuple(task.names)
-    return Outputs(task.level, task.kind, max(1, task.num_outputs), names)
+    return Outputs(task.level, task.kind, max(1, task.num_outputs), names, judged_by=metric)
 
 
 def _standardised(outputs: Outputs, archive: GraphArchive, usable: np.ndarray) -> Outputs:

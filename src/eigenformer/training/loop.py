@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
-import time
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,23 +11,29 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
-from lightning.pytorch.loggers import TensorBoardLogger
-from lightning.pytorch.strategies import DDPStrategy
 
 from eigenformer.config import RunConfig
 from eigenformer.data.progress import Reporter
 from eigenformer.model import Eigenformer
-from eigenformer.model_folder import ModelCard, Outputs, load_model, read_weights, save_model
-from eigenformer.training.checkpoint_io import AtomicCheckpointIO
+from eigenformer.model_folder import Outputs, load_model, read_card, read_weights
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.inputs import TrainingData, describe
+from eigenformer.training.planning import check_fit
 from eigenformer.training.progress import Progress
+from eigenformer.training.record import Record
 from eigenformer.training.recorder import Recorder
-from eigenformer.training.run_folder import LOGS, RunError, RunFolder, git_revision, versions
+from eigenformer.training.run_folder import RunError, RunFolder
 from eigenformer.training.seeding import derived_seed
 from eigenformer.training.task import EigenformerTask
-
-_PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+from eigenformer.training.trainer import (
+    StopOnTerm,
+    check_hardware,
+    is_first_process,
+    limited_threads,
+    make_trainer,
+    processes,
+    quiet,
+)
 
 
 class Interrupted(Exception):
@@ -50,60 +51,39 @@ def start_run(
         out: The run folder, which must not be there yet.
         report: What to tell whom.
     """
+    check_hardware(config)
     if is_first_process():
         folder = RunFolder.create(out)
         folder.write_config(config)
-    return _run(config, data, RunFolder(Path(out)), report or Reporter())
+    model, outputs, notes = new_model(config, data.outputs)
+    return _run(config, data, model, outputs, RunFolder(Path(out)), report or Reporter(), notes)
 
 
 def resume_run(
     path: str | Path, config: RunConfig, data: TrainingData, report: Reporter | None = None
 ) -> dict[str, Any]:
     """Goes on with a run from its last complete epoch and returns its summary."""
-    folder = RunFolder.open(path)
-    if folder.checkpoint.exists():
-        folder.check_checkpoint()
-    return _run(config, data, folder, report or Reporter())
-
-
-def make_trainer(
-    config: RunConfig,
-    callbacks: list[Callback],
-    folder: RunFolder | None = None,
-    **arguments: Any,
-) -> pl.Trainer:
-    """A Lightning trainer for these settings. Settings of its own may be added."""
-    devices = int(os.environ["LOCAL_WORLD_SIZE"]) if _is_torchrun() else config.devices
-    machines = _processes(config) // devices
-    cuda = torch.cuda.is_available()
-    strategy: Any = "auto"
-    if devices * machines > 1:
-        # Running statistics are shared once per epoch (EigenformerTask), not in every step.
-        backend = "nccl" if cuda else "gloo"
-        strategy = DDPStrategy(broadcast_buffers=False, process_group_backend=backend)
-    settings: dict[str, Any] = {
-        "accelerator": "gpu" if cuda else "cpu",
-        "devices": devices,
-        "num_nodes": machines,
-        "strategy": strategy,
-        "precision": _PRECISION[config.precision],
-        "max_epochs": config.training.epochs,
-        "gradient_clip_val": config.training.gradient_clip,
-        "callbacks": callbacks,
-        "logger": False
-        if folder is None
-        else TensorBoardLogger(folder.path, name=LOGS, version="", default_hp_metric=False),
-        "plugins": [AtomicCheckpointIO()],
-        "use_distributed_sampler": False,
-        "sync_batchnorm": cuda and devices * machines > 1,
-        "num_sanity_val_steps": 0,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "enable_checkpointing": True,
-        "log_every_n_steps": 10**9,  # epochs are logged, steps are not
-        "default_root_dir": None if folder is None else folder.path,
-    }
-    return pl.Trainer(**{**settings, **arguments})
+    folder, report = RunFolder.open(path), report or Reporter()
+    check_hardware(config)
+    check_fit(config.model, data, config.preset)
+    if not folder.checkpoint.exists():
+        model, outputs, notes = new_model(config, data.outputs)
+        return _run(config, data, model, outputs, folder, report, notes)
+    folder.check_checkpoint()
+    read_weights(folder.path)  # the best ones so far: better now than after the last epoch
+    summary, outputs = folder.read_summary(), read_card(folder.path).outputs or data.outputs
+    counts = {name: len(graphs) for name, graphs in data.splits.items()}
+    if summary.get("graphs", counts) != counts:
+        raise RunError(
+            f"{path}: the data has changed since the run was started: {_counted(counts)}, then "
+            f"{_counted(summary['graphs'])}"
+        )
+    if summary.get("state") == "finished":
+        for line in ("the run is finished already", *_conclusion(summary, outputs, folder)):
+            report.say(line)
+        return summary
+    # Weights come from the checkpoint: the model that a run started from is not needed any more.
+    return _run(config, data, Eigenformer(config.model), outputs, folder, report)
 
 
 def new_model(config: RunConfig, outputs: Outputs) -> tuple[Eigenformer, Outputs, list[str]]:
@@ -137,42 +117,15 @@ def new_model(config: RunConfig, outputs: Outputs) -> tuple[Eigenformer, Outputs
     return model, outputs, [f"{said}; new: {', '.join(fresh)}" if fresh else said]
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Lightning says what it does through logging and warnings; here the run says it itself."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [logger.level for logger in loggers]
-    handler = signal.getsignal(signal.SIGINT) if _is_main_thread() else None
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            for category in (UserWarning, FutureWarning, DeprecationWarning):
-                warnings.filterwarnings(
-                    "ignore", category=category, module=r"(lightning|torch|torchmetrics)\b"
-                )
-            warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-        if handler is not None:
-            signal.signal(signal.SIGINT, handler)  # Lightning ignores it after the first one
-
-
-def is_first_process() -> bool:
-    """Whether this process is the one that writes."""
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0 and (
-        int(os.environ.get("NODE_RANK", "0")) == 0
-    )
-
-
 def _run(
-    config: RunConfig, data: TrainingData, folder: RunFolder, report: Reporter
+    config: RunConfig,
+    data: TrainingData,
+    model: Eigenformer,
+    outputs: Outputs,
+    folder: RunFolder,
+    report: Reporter,
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    model, outputs, notes = new_model(config, data.outputs)
     module = GraphDataModule(
         data.dataset("train"),
         data.dataset("val"),
@@ -181,10 +134,11 @@ def _run(
         config.seed,
     )
     task = EigenformerTask(model, outputs, config.training, config.seed)
-    record = _Record(config, data, folder, model, outputs)
+    record = Record(config, data, folder, model, outputs)
     progress = Progress()
     recorder = Recorder(folder, record.save_best, record.summary, progress.print_line)
-    callbacks: list[Callback] = [progress, recorder]
+    stop = StopOnTerm()
+    callbacks: list[Callback] = [stop, progress, recorder]
     if config.patience is not None:
         mode = "max" if outputs.higher_is_better else "min"
         callbacks.append(
@@ -194,36 +148,32 @@ def _run(
     if first:
         for line in (*notes, *_introduction(config, data, model, outputs, folder)):
             report.say(line)
-    with quiet():
+    with quiet(), limited_threads(config.threads):
         trainer = make_trainer(config, callbacks, folder)
         checkpoint = str(folder.checkpoint) if folder.checkpoint.exists() else None
-        _fit(trainer, task, module, checkpoint, recorder, record, first)
-        test = _test(trainer, task, module, folder, first)
-    recorder.write_summary("finished", **test) if first else None
-    summary = record.summary({**recorder.known(), "state": "finished", **test})
+        with _told(stop, recorder, record, first):
+            trainer.fit(task, datamodule=module, ckpt_path=checkpoint, weights_only=True)
+            test = _test(trainer, task, module, folder, first)
+        summary = record.summary({**recorder.known(), "state": "finished", **test})
     if first:
+        folder.write_summary(summary)
         for line in _conclusion(summary, outputs, folder):
             report.say(line)
     return summary
 
 
-def _fit(
-    trainer: pl.Trainer,
-    task: EigenformerTask,
-    module: GraphDataModule,
-    checkpoint: str | None,
-    recorder: Recorder,
-    record: _Record,
-    first: bool,
-) -> None:
+@contextmanager
+def _told(stop: StopOnTerm, recorder: Recorder, record: Record, first: bool) -> Iterator[None]:
+    """If training ends early, the folder says why, and can be used all the same."""
     try:
-        trainer.fit(task, datamodule=module, ckpt_path=checkpoint, weights_only=True)
+        yield
     except BaseException as error:
-        stopped = isinstance(error, KeyboardInterrupt | SystemExit) or trainer.received_sigterm
-        if first and recorder.folder is not None:
+        stopped = stop.asked or isinstance(error, KeyboardInterrupt | SystemExit)
+        if first:
             if not recorder.best_epoch:  # not one epoch: still a folder that can be used
                 record.save_best(0, float("nan"))
-            recorder.write_summary("interrupted" if stopped else "failed", error=_reason(error))
+            reason = f"{type(error).__name__}: {error}"
+            recorder.write_summary("interrupted" if stopped else "failed", error=reason)
         if stopped:
             raise Interrupted(
                 f"stopped after {len(recorder.rows)} complete epochs; go on with  eigenformer "
@@ -245,69 +195,20 @@ def _test(
     if module.test is None:
         return {"test": None}
     trainer.test(task, datamodule=module, verbose=False)
-    return {"test": task.report[f"test_{task.outputs.metric}"]}
-
-
-class _Record:
-    """What a run writes besides its checkpoint."""
-
-    def __init__(
-        self,
-        config: RunConfig,
-        data: TrainingData,
-        folder: RunFolder,
-        model: Eigenformer,
-        outputs: Outputs,
-    ) -> None:
-        self.config, self.data, self.folder = config, data, folder
-        self.model, self.outputs = model, outputs
-        self.started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-        self.revision = git_revision()
-
-    def save_best(self, epoch: int, validation: float) -> None:
-        card = ModelCard(
-            architecture=self.config.model,
-            outputs=self.outputs,
-            # Only the file's name: the folder may be given away.
-            data=replace(self.config.data, dataset=Path(self.config.data.dataset).name),
-            preset=self.config.preset,
-            seed=self.config.seed,
-            epoch=epoch,
-            validation=None if validation != validation else validation,
-        )
-        save_model(self.folder.path, self.model, card)
-
-    def summary(self, known: dict[str, Any]) -> dict[str, Any]:
-        config = self.config
-        return {
-            "dataset": config.data.dataset,
-            "preset": config.preset,
-            "seed": config.seed,
-            "metric": self.outputs.metric,
-            "parameters": self.model.num_parameters(),
-            "epochs_planned": config.training.epochs,
-            "graphs": {name: len(graphs) for name, graphs in self.data.splits.items()},
-            "limit": config.data.limit,
-            "size": config.data.size,
-            **known,
-            "threads": torch.get_num_threads(),
-            "processes": _processes(config),
-            "started": self.started,
-            "versions": versions(),
-            "git_revision": self.revision,
-        }
+    values = {name: task.report[f"test_{name}"] for name in task.outputs.metrics}
+    return {"test": values[task.outputs.metric], "test_metrics": values}
 
 
 def _introduction(
     config: RunConfig, data: TrainingData, model: Eigenformer, outputs: Outputs, folder: RunFolder
 ) -> list[str]:
-    counts = ", ".join(f"{name} {len(graphs)}" for name, graphs in data.splits.items())
+    counts = _counted({name: len(graphs) for name, graphs in data.splits.items()})
     lines = [
         f"{data.name}: {describe(outputs)}, judged by {outputs.metric}; graphs: {counts}",
         f"model: preset {config.preset}, {model.num_parameters()} parameters; run folder "
         f"{folder.path}",
     ]
-    if _processes(config) > 1 and not torch.cuda.is_available():
+    if processes(config) > 1 and not torch.cuda.is_available():
         lines.append(
             "several CPU processes: batch norm is not synchronised among them (PyTorch has none "
             "for CPU); each uses its own share of a batch, running statistics are averaged"
@@ -319,27 +220,18 @@ def _conclusion(summary: dict[str, Any], outputs: Outputs, folder: RunFolder) ->
     metric = outputs.metric
     lines = []
     if summary["best_epoch"]:
-        lines.append(
-            f"best epoch {summary['best_epoch']}: val {metric} {summary['best_validation']:.4f}"
-        )
+        best = _shown(metric, summary["best_validation"])
+        lines.append(f"best epoch {summary['best_epoch']}: val {best}")
     if summary["test"] is not None:
-        lines.append(f"test {metric} {summary['test']:.4f} (of the best epoch's weights)")
+        values = {metric: summary["test"], **summary.get("test_metrics", {})}
+        shown = ", ".join(_shown(name, value) for name, value in values.items())
+        lines.append(f"test {shown} (of the best epoch's weights)")
     return [*lines, f"everything is in {folder.path}"]
 
 
-def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+def _counted(graphs: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in graphs.items())
 
 
-def _processes(config: RunConfig) -> int:
-    return int(os.environ["WORLD_SIZE"]) if _is_torchrun() else config.devices * config.machines
-
-
-def _is_torchrun() -> bool:
-    return "TORCHELASTIC_RUN_ID" in os.environ
-
-
-def _is_main_thread() -> bool:
-    import threading
-
-    return threading.current_thread() is threading.main_thread()
+def _shown(metric: str, value: float | None) -> str:
+    return f"{metric} {'unknown' if value is None else f'{value:.4f}'}"

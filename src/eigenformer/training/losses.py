@@ -1,8 +1,6 @@
-"""The paper's losses, with missing labels left out and sums that add up over processes."""
+"""The paper's losses, as sums that add up over batches and processes."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -10,55 +8,63 @@ from torch import Tensor
 
 from eigenformer.model_folder import Outputs
 
-Sum = Callable[[Tensor], Tensor]
-"""Adds a tensor up over all processes."""
 
+def loss_sums(outputs: Outputs, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """The labels' losses added up, and how many labels there are; a missing label is none.
 
-def loss_terms(
-    outputs: Outputs, predictions: Tensor, targets: Tensor, total: Sum = lambda x: x
-) -> tuple[Tensor, Tensor]:
-    r"""The sum of the losses of this process's labels, and what is to be divided by.
-
-    Numbers have the L1 loss, classes cross-entropy, labels binary cross-entropy. For nodes, class
-    c weighs :math:`(V - n_c) / V` among the V nodes of the whole batch, so that a rare class is
-    not drowned. The loss is the first term over the second, each added up over all processes.
+    Numbers have the L1 loss, classes cross-entropy, labels binary cross-entropy. Each of the two
+    has one entry, or for nodes, whose classes have weights, one per class. See :func:`mean_loss`.
 
     Args:
         outputs: What the predictions mean.
         predictions: ``[rows, num_outputs]``; numbers still standardised.
         targets: Classes ``[rows]``, below 0 for a missing one; else ``[rows, num_outputs]`` with
             NaN for a missing one, numbers standardised.
-        total: Adds up over processes what the class weights need.
     """
+    if predictions.dtype in (torch.float16, torch.bfloat16):
+        predictions = predictions.float()  # too short for a sum
+    known = targets >= 0 if outputs.kind == "multiclass" else ~targets.isnan()
+    predictions, targets = predictions[known], targets[known]
     if outputs.kind == "multiclass":
-        return _class_terms(outputs, predictions, targets, total)
-    known = ~targets.isnan()
-    predictions, targets = predictions[known], targets[known].to(predictions.dtype)
-    count = known.sum().to(predictions.dtype)
-    if outputs.kind == "regression":
-        return (predictions - targets).abs().sum(), count
-    losses = F.binary_cross_entropy_with_logits(predictions, targets, reduction="none")
-    if outputs.level == "node":
-        counts = torch.bincount(targets.long(), minlength=2)
-        losses = losses * class_weights(total(counts)).to(losses.dtype)[targets.long()]
-    return losses.sum(), count
+        losses = F.cross_entropy(predictions, targets, reduction="none")
+    elif outputs.kind == "regression":
+        losses = (predictions - targets.to(predictions.dtype)).abs()
+    else:
+        labels = targets.to(predictions.dtype)
+        losses = F.binary_cross_entropy_with_logits(predictions, labels, reduction="none")
+    if not has_class_weights(outputs):
+        return losses.sum().view(1), known.sum().view(1)
+    classes = targets.long()
+    counts = torch.bincount(classes, minlength=num_classes(outputs))
+    return losses.new_zeros(len(counts)).index_add(0, classes, losses), counts
+
+
+def mean_loss(outputs: Outputs, sums: Tensor, counts: Tensor) -> Tensor:
+    r"""The loss, of what :func:`loss_sums` gives for the labels of a whole batch.
+
+    For nodes, class c weighs :math:`(V - n_c) / V` among the V nodes, so that a rare class is not
+    drowned. Of several processes, each may give its own ``sums`` with the ``counts`` of all: the
+    results add up to the loss.
+    """
+    weights, counts = class_weights(counts).to(sums.dtype), counts.to(sums.dtype)
+    if not has_class_weights(outputs):
+        return sums.sum() / counts.sum().clamp(min=1)
+    # As PyTorch's: weighted cross-entropy is a weighted mean, weighted binary cross-entropy is not.
+    total = (weights * counts).sum() if outputs.kind == "multiclass" else counts.sum()
+    return (weights * sums).sum() / total.clamp(min=1e-12)
+
+
+def has_class_weights(outputs: Outputs) -> bool:
+    """Whether rare classes weigh more: those of nodes."""
+    return outputs.level == "node" and outputs.kind != "regression"
+
+
+def num_classes(outputs: Outputs) -> int:
+    """How many classes there are; a label has two, yes and no."""
+    return outputs.num_outputs if outputs.kind == "multiclass" else 2
 
 
 def class_weights(counts: Tensor) -> Tensor:
     """(V − n_c) / V for each class c with n_c of V nodes; in float64."""
     size = counts.sum().clamp(min=1).double()
     return (size - counts) / size
-
-
-def _class_terms(
-    outputs: Outputs, predictions: Tensor, targets: Tensor, total: Sum
-) -> tuple[Tensor, Tensor]:
-    known = targets >= 0
-    predictions, targets = predictions[known], targets[known]
-    losses = F.cross_entropy(predictions, targets, reduction="none")
-    if outputs.level == "graph":
-        return losses.sum(), known.sum().to(losses.dtype)
-    counts = torch.bincount(targets, minlength=outputs.num_outputs)
-    weights = class_weights(total(counts)).to(losses.dtype)[targets]
-    # As PyTorch's weighted cross-entropy: a weighted mean, divided by the weights.
-    return (losses * weights).sum(), weights.sum()

@@ -171,7 +171,7 @@ def _predict_rows(
         if graphs:
             archive = molecules_archive(graphs, card.data.featurizer)
             values = predict_graphs(model, archive, outputs, frequencies=card.data.frequencies)
-            predictions = iter([prediction_cells(outputs, row) for row in values.tolist()])
+            predictions = iter([prediction_cells(outputs, row) for row in values.numpy()])
         for (cells, _), reason in zip(chunk, reasons, strict=True):
             shown = [*cells, *[""] * (width - len(cells))][:width]
             yield [*shown, *([""] * len(names) if reason else next(predictions)), reason]
@@ -184,19 +184,46 @@ def _predict_archive(
     assert card.data is not None
     outputs = card.outputs
     archive = GraphArchive.open(path) if is_archive(path) else _read_unlabelled(path, card)
-    values = predict_graphs(model, archive, outputs, frequencies=card.data.frequencies).tolist()
+    values, reasons = _predict_each(model, archive, outputs, card.data.frequencies)
     graph_names = archive.names or [str(i) for i in range(len(archive))]
-    nodes = outputs.level == "node"
-    header = ["graph", *(["node"] if nodes else []), *prediction_names(outputs), _REASON]
+    nodes, names = outputs.level == "node", prediction_names(outputs)
+    header = ["graph", *(["node"] if nodes else []), *names, _REASON]
 
     def rows() -> Iterator[list[str]]:
-        row = iter(values)
-        for name, size in zip(graph_names, archive.num_nodes.tolist(), strict=True):
-            for node in range(size if nodes else 1):
+        for graph, name in enumerate(graph_names):
+            for node in range(int(archive.num_nodes[graph]) if nodes else 1):
                 place = [name, str(node)] if nodes else [name]
-                yield [*place, *prediction_cells(outputs, next(row)), ""]
+                if reasons[graph]:
+                    yield [*place, *[""] * len(names), reasons[graph]]
+                else:
+                    yield [*place, *prediction_cells(outputs, values[graph][node]), ""]
 
     return header, rows()
+
+
+def _predict_each(
+    model: Eigenformer, archive: GraphArchive, outputs: Outputs, frequencies: int | None
+) -> tuple[list[np.ndarray], list[str]]:
+    """Each graph's prediction, or why the model cannot take it."""
+    sizes = archive.num_nodes.tolist() if outputs.level == "node" else [1] * len(archive)
+    try:
+        values = predict_graphs(model, archive, outputs, frequencies=frequencies)
+        return [part.numpy() for part in values.split(sizes)], [""] * len(archive)
+    except ValueError as error:
+        problem = error
+    found, reasons = [], []
+    for graph in range(len(archive)):
+        part, reason = np.zeros((0, 0)), ""
+        try:
+            alone = archive.subset([graph])
+            part = predict_graphs(model, alone, outputs, frequencies=frequencies).numpy()
+        except ValueError as error:
+            reason = str(error).removeprefix("graph 0: ")
+        found.append(part)
+        reasons.append(reason)
+    if all(reasons):
+        raise problem
+    return found, reasons
 
 
 def _read_unlabelled(path: Path, card: ModelCard) -> GraphArchive:
@@ -219,9 +246,9 @@ def prediction_names(outputs: Outputs) -> list[str]:
     return [f"probability_{name}" for name in names]
 
 
-def prediction_cells(outputs: Outputs, values: Sequence[float]) -> list[str]:
-    """One prediction as text, with the digits that single precision has."""
-    cells = [f"{value:.7g}" for value in values]
+def prediction_cells(outputs: Outputs, values: np.ndarray) -> list[str]:
+    """One prediction as text, with all its digits: read again, it is the same number."""
+    cells = [str(value) for value in values]  # NumPy writes as many as its type has
     if outputs.kind != "multiclass":
         return cells
     classes = outputs.names or tuple(map(str, range(outputs.num_outputs)))

@@ -50,7 +50,7 @@ class Progress(Callback):
         if self._bar is not None:
             speed = self._graphs / (time.perf_counter() - self._epoch_started)
             self._bar.set_postfix_str(
-                f"loss {float(outputs['loss']):.4f}, lr {_learning_rate(trainer):.2e}, "
+                f"loss {float(outputs['whole_loss']):.4f}, lr {_learning_rate(trainer):.2e}, "
                 f"{speed:.0f} graphs/s, {self._left(trainer, batch_idx + 1)} left",
                 refresh=False,
             )

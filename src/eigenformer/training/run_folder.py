@@ -16,6 +16,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import sys
 import zipfile
@@ -26,7 +27,7 @@ from typing import Any
 
 import yaml
 
-from eigenformer.config import RunConfig, parse_yaml
+from eigenformer.config import ConfigError, RunConfig, parse_yaml
 from eigenformer.model_folder import write_atomic
 
 CONFIG, METRICS, CHECKPOINT, SUMMARY = "config.yaml", "metrics.csv", "last.ckpt", "summary.json"
@@ -94,10 +95,13 @@ class RunFolder:
 
     def read_config(self) -> RunConfig:
         file = self.path / CONFIG
-        return RunConfig.from_dict(read_yaml(file))
+        try:
+            return RunConfig.from_dict(read_yaml(file))
+        except ConfigError as error:
+            raise RunError(f"{file}: {error}") from None
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        text = json.dumps(summary, indent=1, ensure_ascii=False)
+        text = json.dumps(_without_nan(summary), indent=1, ensure_ascii=False)
         write_atomic(self.path / SUMMARY, f"{text}\n".encode())
 
     def read_summary(self) -> dict[str, Any]:
@@ -160,6 +164,13 @@ def read_yaml(file: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise RunError(f"{file}: holds no settings")
     return content
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN: what is not known is null."""
+    if isinstance(value, Mapping):
+        return {key: _without_nan(inner) for key, inner in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def versions() -> dict[str, str]:

@@ -10,12 +10,11 @@ import torch.distributed as dist
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
-from torchmetrics import MeanMetric
 
 from eigenformer.config import TrainingConfig
 from eigenformer.model_folder import Outputs
-from eigenformer.training.losses import loss_terms
-from eigenformer.training.metrics import Score
+from eigenformer.training.losses import loss_sums, mean_loss
+from eigenformer.training.metrics import MeanLoss, Score
 from eigenformer.training.schedule import learning_rate_factor, warmup_steps
 from eigenformer.training.seeding import derived_seed
 
@@ -47,10 +46,10 @@ class EigenformerTask(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.model, self.outputs, self.training_config, self.seed = model, outputs, training, seed
-        self.scores = nn.ModuleDict({f"{part}_score": Score(outputs) for part in PARTS})
-        self.losses = nn.ModuleDict(
-            {f"{part}_loss": MeanMetric(nan_strategy="ignore") for part in PARTS}
-        )
+        metrics = {"train": None, "val": None, "test": outputs.metrics}
+        scores = {f"{part}_score": Score(outputs, metrics[part]) for part in PARTS}
+        self.scores = nn.ModuleDict(scores)
+        self.losses = nn.ModuleDict({f"{part}_loss": MeanLoss(outputs) for part in PARTS})
         self.report: dict[str, float] = {}
         if training.freeze_norms:
             self._norms_eval()
@@ -72,17 +71,20 @@ class EigenformerTask(pl.LightningModule):
         place = (self.current_epoch, batch_idx, self.global_rank)
         torch.manual_seed(derived_seed(self.seed, "step", *place))
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        numerator, denominator = self._step("train", batch)
-        # DDP takes the mean of the processes' gradients; this makes it the sum.
-        loss = numerator / self._total(denominator).clamp(min=1e-12) * self.trainer.world_size
-        if not torch.isfinite(loss):
+    def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+        sums, counts = self._step("train", batch)
+        all_sums, all_counts = self._total(torch.stack([sums.detach().double(), counts.double()]))
+        # The same number in all processes, which therefore stop together.
+        whole = mean_loss(self.outputs, all_sums, all_counts)
+        if not torch.isfinite(whole):
             raise TrainingError(
-                f"the loss is {loss.item()} in epoch {self.current_epoch + 1}, step "
+                f"the loss is {whole.item()} in epoch {self.current_epoch + 1}, step "
                 f"{batch_idx + 1}: training stops; try a lower --lr, and look for extreme values "
                 f"in the data"
             )
-        return loss
+        # DDP takes the mean of the processes' gradients; this makes it the sum.
+        loss = mean_loss(self.outputs, sums, all_counts) * self.trainer.world_size
+        return {"loss": loss, "whole_loss": whole}
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         self._step("val", batch)
@@ -119,34 +121,32 @@ class EigenformerTask(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _step(self, part: str, batch: Batch) -> tuple[Tensor, Tensor]:
-        predictions = self.model(batch)
+        if part == "train":
+            predictions = self.model(batch)
+        else:  # in full precision, as the model is used later
+            with torch.autocast(self.device.type, enabled=False):
+                predictions = self.model(batch)
         targets = read_targets(self.outputs, batch)
         standardised = targets
         if self.outputs.kind == "regression":
             standardised = self.outputs.standardise(targets)
-        # Only a training step happens in all processes at once; elsewhere each has its own sums.
-        total = self._total if part == "train" else _alone
-        numerator, denominator = loss_terms(self.outputs, predictions, standardised, total)
-        if denominator > 0:
-            mean = (numerator / denominator).detach().float()
-            self._loss(part).update(mean, denominator)
+        sums, counts = loss_sums(self.outputs, predictions, standardised)
+        self._loss(part).update(sums, counts)
         self._score(part).update(predictions, targets)
-        return numerator, denominator
+        return sums, counts
 
     def _finish(self, part: str) -> None:
         # With several processes all compute, also one that had no graph: computing is collective.
         loss, score = self._loss(part), self._score(part)
-        values = {
-            f"{part}_loss": float(loss.compute()),
-            f"{part}_{self.outputs.metric}": score.compute(),
-        }
+        values = {f"{part}_loss": float(loss.compute())}
+        values |= {f"{part}_{name}": value for name, value in score.compute_all().items()}
         loss.reset()
         score.reset()
         self.report.update(values)
         self.log_dict(values)
 
-    def _loss(self, part: str) -> MeanMetric:
-        return cast(MeanMetric, self.losses[f"{part}_loss"])
+    def _loss(self, part: str) -> MeanLoss:
+        return cast(MeanLoss, self.losses[f"{part}_loss"])
 
     def _score(self, part: str) -> Score:
         return cast(Score, self.scores[f"{part}_score"])
@@ -154,7 +154,7 @@ class EigenformerTask(pl.LightningModule):
     def _total(self, value: Tensor) -> Tensor:
         if self.trainer.world_size == 1:
             return value
-        value = value.detach().clone()
+        value = value.clone()
         dist.all_reduce(value)
         return value
 
@@ -181,7 +181,3 @@ def read_targets(outputs: Outputs, batch: Data) -> Tensor:
             targets = torch.where(targets.isnan(), -1, targets)
         return targets.long().view(-1)
     return targets.to(torch.get_default_dtype()).view(-1, outputs.num_outputs)
-
-
-def _alone(value: Tensor) -> Tensor:
-    return value

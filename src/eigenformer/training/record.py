@@ -1,0 +1,67 @@
+"""A run's own account of itself: the card of its model, and its summary."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from eigenformer.config import RunConfig
+from eigenformer.model import Eigenformer
+from eigenformer.model_folder import ModelCard, Outputs, save_model
+from eigenformer.training.inputs import TrainingData
+from eigenformer.training.run_folder import RunFolder, git_revision, versions
+from eigenformer.training.trainer import processes
+
+
+class Record:
+    """What a run writes besides its checkpoint: its best weights, and a summary."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        data: TrainingData,
+        folder: RunFolder,
+        model: Eigenformer,
+        outputs: Outputs,
+    ) -> None:
+        self.config, self.data, self.folder = config, data, folder
+        self.model, self.outputs = model, outputs
+        self.started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        self.revision = git_revision()
+
+    def save_best(self, epoch: int, validation: float) -> None:
+        card = ModelCard(
+            architecture=self.config.model,
+            outputs=self.outputs,
+            # Only the file's name: the folder may be given away.
+            data=replace(self.config.data, dataset=Path(self.config.data.dataset).name),
+            preset=self.config.preset,
+            seed=self.config.seed,
+            epoch=epoch,
+            validation=None if validation != validation else validation,
+        )
+        save_model(self.folder.path, self.model, card)
+
+    def summary(self, known: dict[str, Any]) -> dict[str, Any]:
+        config = self.config
+        return {
+            "dataset": config.data.dataset,
+            "preset": config.preset,
+            "seed": config.seed,
+            "metric": self.outputs.metric,
+            "parameters": self.model.num_parameters(),
+            "epochs_planned": config.training.epochs,
+            "graphs": {name: len(graphs) for name, graphs in self.data.splits.items()},
+            "limit": config.data.limit,
+            "size": config.data.size,
+            **known,
+            "threads": torch.get_num_threads(),
+            "processes": processes(config),
+            "started": self.started,
+            "versions": versions(),
+            "git_revision": self.revision,
+        }

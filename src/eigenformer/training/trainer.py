@@ -1,0 +1,155 @@
+"""Lightning's trainer for the settings of a run: devices, processes, precision; and its noise."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.strategies import DDPStrategy
+
+from eigenformer.config import ConfigError, RunConfig
+from eigenformer.training.checkpoint_io import AtomicCheckpointIO
+from eigenformer.training.run_folder import LOGS, RunFolder
+
+_PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-mixed"}
+
+
+def check_hardware(config: RunConfig) -> None:
+    """Raises for what this machine cannot do, which Lightning would change or wait for."""
+    if config.precision == "16" and not torch.cuda.is_available():
+        raise ConfigError("precision: '16' needs a GPU; on the CPU take bf16")
+    if config.machines > 1 and not _is_torchrun() and "MASTER_ADDR" not in os.environ:
+        raise ConfigError(
+            f"machines: {config.machines}; on each of them set MASTER_ADDR, MASTER_PORT and "
+            f"NODE_RANK, or start with torchrun"
+        )
+
+
+class StopOnTerm(Callback):
+    """Makes SIGTERM end training as Ctrl-C does.
+
+    Lightning's own handler broadcasts from within the signal, in the midst of other messages: with
+    several processes it waits for ever. Lightning takes this one away again when it is done.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._listen()
+
+    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._listen()
+
+    def _listen(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._stop)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        raise KeyboardInterrupt
+
+
+def make_trainer(
+    config: RunConfig,
+    callbacks: list[Callback],
+    folder: RunFolder | None = None,
+    **arguments: Any,
+) -> pl.Trainer:
+    """A Lightning trainer for these settings. Settings of its own may be added."""
+    devices = int(os.environ["LOCAL_WORLD_SIZE"]) if _is_torchrun() else config.devices
+    machines = processes(config) // devices
+    cuda = torch.cuda.is_available()
+    strategy: Any = "auto"
+    if devices * machines > 1:
+        # Running statistics are shared once per epoch (EigenformerTask), not in every step.
+        backend = "nccl" if cuda else "gloo"
+        strategy = DDPStrategy(broadcast_buffers=False, process_group_backend=backend)
+    settings: dict[str, Any] = {
+        "accelerator": "gpu" if cuda else "cpu",
+        "devices": devices,
+        "num_nodes": machines,
+        "strategy": strategy,
+        "precision": _PRECISION[config.precision],
+        "max_epochs": config.training.epochs,
+        "gradient_clip_val": config.training.gradient_clip,
+        "callbacks": callbacks,
+        "logger": False
+        if folder is None
+        else TensorBoardLogger(folder.path, name=LOGS, version="", default_hp_metric=False),
+        "plugins": [AtomicCheckpointIO()],
+        "use_distributed_sampler": False,
+        "sync_batchnorm": cuda and devices * machines > 1,
+        "num_sanity_val_steps": 0,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "enable_checkpointing": True,
+        "log_every_n_steps": 10**9,  # epochs are logged, steps are not
+        "default_root_dir": None if folder is None else folder.path,
+    }
+    return pl.Trainer(**{**settings, **arguments})
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Lightning says what it does through logging and warnings; here the run says it itself."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    handler = (
+        signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is threading.main_thread()
+        else None
+    )
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            for category in (UserWarning, FutureWarning, DeprecationWarning):
+                warnings.filterwarnings(
+                    "ignore", category=category, module=r"(lightning|torch|torchmetrics)\b"
+                )
+            warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)  # Lightning ignores it after the first one
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that writes."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0 and (
+        int(os.environ.get("NODE_RANK", "0")) == 0
+    )
+
+
+@contextmanager
+def limited_threads(threads: int | None) -> Iterator[None]:
+    """With this many threads of PyTorch; None for as many as there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def processes(config: RunConfig) -> int:
+    """How many there are, on all machines."""
+    return int(os.environ["WORLD_SIZE"]) if _is_torchrun() else config.devices * config.machines
+
+
+def _is_torchrun() -> bool:
+    return "TORCHELASTIC_RUN_ID" in os.environ
