@@ -10,6 +10,7 @@ import time
 import pytest
 
 from eigenformer.cli import main
+from eigenformer.config import load_preset
 from eigenformer.data.archive import GraphArchive
 from eigenformer.training.run_folder import RunFolder
 from eigenformer.training.tables import paper_table
@@ -148,6 +149,8 @@ def test_table_has_the_papers_rows_and_ours(run, tmp_path, capsys):
         summary = RunFolder(folder).read_summary()
         changes = {"dataset": "zinc", "seed": seed, "test": test, "epochs_planned": 2000}
         RunFolder(folder).write_summary({**summary, **changes})
+        config = RunFolder(folder).read_config()
+        RunFolder(folder).write_config(config.replace(model=load_preset("zinc").model.to_dict()))
     out = tmp_path / "table.md"
     assert main(["table", str(tmp_path), "--out", str(out)]) == 0
     text = out.read_text("utf-8")

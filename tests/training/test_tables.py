@@ -7,12 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from eigenformer.config import DataConfig, RunConfig, load_preset
+from eigenformer.training.run_folder import RunFolder
 from eigenformer.training.tables import result_tables
 
 
-def _run(folder: Path, **changes: object) -> None:
+def _run(folder: Path, model: dict[str, object] | None = None, **changes: object) -> None:
     folder.mkdir(parents=True)
-    (folder / "config.yaml").write_text("preset: pattern\n")
+    preset = load_preset("pattern")
+    settings = preset.model.replace(**(model or {}))
+    config = RunConfig(DataConfig("pattern"), "pattern", settings, preset.training.with_epochs(10))
+    RunFolder(folder).write_config(config)
     summary = {
         "state": "finished",
         "dataset": "pattern",
@@ -49,3 +54,13 @@ def test_a_run_on_a_part_of_the_data_does_not_count(
 ) -> None:
     _run(tmp_path / "a", **change)
     assert "None here." in result_tables(tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"frequency_fraction": 0.4}, {"degree_scaler": "none"}])
+def test_another_model_than_the_presets_does_not_count(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    _run(tmp_path / "a", model=change)
+    assert "None here." in result_tables(tmp_path)
+    _run(tmp_path / "b", model={"attention_backend": "torch"})  # the same model, computed otherwise
+    assert "None here." not in result_tables(tmp_path)

@@ -11,8 +11,9 @@ from typing import Any
 
 import yaml
 
-from eigenformer.config import load_preset, presets
+from eigenformer.config import Preset, load_preset, presets
 from eigenformer.training.overview import Run, find_runs
+from eigenformer.training.run_folder import RunFolder
 
 PAPER_TABLES = ("benchmarking-gnns", "long-range")
 _PEERS = ("GPS", "GRIT")
@@ -27,8 +28,8 @@ def paper_table(name: str) -> dict[str, Any]:
 def result_tables(folder: str | Path) -> str:
     """Our runs beside the paper's, then both of its tables, as Markdown.
 
-    Runs of a few graphs only (``--limit``, ``size``) do not count. A row that is not the
-    preset's full schedule says how long it was.
+    Runs of a few graphs only (``--limit``, ``size``) or of a model that is not the preset's do not
+    count. A row that is not the preset's full schedule says how long it was.
     """
     runs = [run for run in find_runs(folder) if _counts(run)]
     tables = [paper_table(name) for name in PAPER_TABLES]
@@ -54,7 +55,19 @@ def _counts(run: Run) -> bool:
     preset = load_preset(run.summary["preset"])
     full = run.summary.get("limit") is None and run.summary.get("size") is None
     known = isinstance(run.summary.get("test"), int | float)
-    return full and known and run.summary.get("dataset") == preset.dataset
+    right = run.summary.get("dataset") == preset.dataset
+    return full and known and right and _is_presets_model(run, preset)
+
+
+def _is_presets_model(run: Run, preset: Preset) -> bool:
+    """Whether a run trained the paper's model, and not, say, a variant of an ablation."""
+    try:
+        config = RunFolder(run.path).read_config()
+    except ValueError:
+        return False
+    # How attention is computed changes no result.
+    model = config.model.replace(attention_backend=preset.model.attention_backend)
+    return model == preset.model and config.data.frequencies is None
 
 
 def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:
