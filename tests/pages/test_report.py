@@ -27,6 +27,7 @@ def test_every_section_is_there(report: RunReport) -> None:
     assert f"{report.summary['test']:.4f}" in page
     assert "The paper reports nothing on these data." in page
     assert "phi_width: 4" in page
+    assert "dataset: molecules.csv" in page  # no path of this machine
     assert "not finished" not in page
 
 

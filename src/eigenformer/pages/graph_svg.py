@@ -53,7 +53,8 @@ def graph_svg(
     dense = " dense" if len(drawing.edges) > 4 * len(drawing) else ""
     parts = [
         f'<svg class="graph{dense}" viewBox="0 0 {layout.width:.1f} {layout.height:.1f}" '
-        f'role="{"img" if names is None else "group"}" aria-label="{text(label)}">',
+        f'role="{"img" if names is None else "group"}" aria-label="{text(label)}" '
+        f'style="--natural:{layout.width:.0f}px">',
         '<g class="bonds">',
         *_bonds(drawing, layout),
         '</g><g class="arrows"></g><g class="atoms">',

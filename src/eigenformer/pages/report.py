@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def report_page(report: RunReport) -> str:
         examples=_examples(report),
         filters=_filters(report),
         settings=_settings(report),
-        yaml=text(yaml.safe_dump(report.config.to_dict(), sort_keys=False, allow_unicode=True)),
+        yaml=text(_yaml(report)),
     )
     return make_page(f"{report.name} · eigenformer", body, ("page.css", "report.css"))
 
@@ -42,7 +43,7 @@ def _subtitle(report: RunReport) -> str:
     if report.outputs is not None and report.outputs.names:
         names = report.outputs.names
         predicted = " · " + ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
-    dataset = config.data.dataset.rsplit("/", 1)[-1]
+    dataset = Path(config.data.dataset).name
     return f"{dataset} · preset {config.preset} · seed {config.seed}{predicted}"
 
 
@@ -223,6 +224,15 @@ def _settings(report: RunReport) -> str:
     }
     rows = [f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd></div>" for k, v in shown.items() if v]
     return f'<dl class="settings">{"".join(rows)}</dl>'
+
+
+def _yaml(report: RunReport) -> str:
+    """All settings; of files only their names, for the page may be given away."""
+    config = report.config.to_dict()
+    config["data"]["dataset"] = Path(report.config.data.dataset).name
+    if report.config.start is not None:
+        config["start"] = Path(report.config.start).name
+    return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
 
 
 def _frequencies(report: RunReport) -> str:

@@ -90,7 +90,8 @@
     arrows.replaceChildren();
     if (values === null || state.node === null) return;
     const at = (i) => [positions[2 * i], positions[2 * i + 1]];
-    const targets = order(values).filter((j) => j !== state.node && values[j] >= 0.05).slice(0, 3);
+    const least = Math.max(0.05, 1.5 / nodes); // less is not looking there, but everywhere
+    const targets = order(values).filter((j) => j !== state.node && values[j] >= least).slice(0, 3);
     for (const j of targets) {
       const [x0, y0] = at(state.node), [x1, y1] = at(j);
       const dx = x1 - x0, dy = y1 - y0, length = Math.hypot(dx, dy) || 1;
