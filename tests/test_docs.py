@@ -1,11 +1,15 @@
-"""Every Python snippet of the README and the docs runs, in the order of its page."""
+"""Every Python snippet of the README and the docs runs, and every command of the README."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
+
+from eigenformer.cli import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -20,7 +24,7 @@ def test_snippets_run(page, tmp_path, monkeypatch):
         exec(compile(snippet, f"{page.name}[{number}]", "exec"), namespace)
     if page.name == "README.md":
         assert namespace["attention"][0][0].shape == (8, 3, 3)  # type: ignore[index]
-        assert namespace["nodes"].shape == (3, 72)  # type: ignore[attr-defined]
+        assert namespace["nodes"].shape == (6, 72)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -28,3 +32,21 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
+    """As they stand there, one after the other; those of make are run by the slow tests."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EIGENFORMER_CACHE_DIR", str(tmp_path / "cache"))
+    blocks = re.findall(
+        r"^```bash\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.S | re.M
+    )
+    commands = [shlex.split(line, comments=True) for line in "".join(blocks).splitlines()]
+    assert {command[0] for command in commands if command} == {"eigenformer", "make"}
+    ours = [command[1:] for command in commands if command and command[0] == "eigenformer"]
+    assert len(ours) > 5
+    for command in ours:
+        assert main(command) == 0, command
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 9
+    assert "</html>" in (tmp_path / "explain.html").read_text("utf-8")

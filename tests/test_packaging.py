@@ -1,4 +1,4 @@
-"""The wheel works in an empty environment, without the repository."""
+"""The wheel works in an empty environment without the repository, and make demo in a new one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-def _run(*command: str | Path, cwd: Path) -> str:
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+def run_command(*command: str | Path, cwd: Path, **environment: str) -> str:
+    """What a command prints; it must succeed."""
+    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -30,8 +35,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not (ROOT / ".git").exists():
         pytest.skip("needs a git checkout")
     copy = tmp_path_factory.mktemp("source")
-    files = _run("git", "ls-files", "-z", cwd=ROOT).rstrip("\0").split("\0")
-    for name in filter(lambda name: (ROOT / name).is_file(), files):
+    names = run_command("git", "ls-files", "-z", cwd=ROOT).rstrip("\0").split("\0")
+    for name in filter(lambda name: (ROOT / name).is_file(), names):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (copy / name).write_bytes((ROOT / name).read_bytes())
     return copy
@@ -40,7 +45,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_the_source_distribution_has_what_the_build_needs(source: Path, tmp_path: Path) -> None:
     build = "from setuptools.build_meta import build_sdist; build_sdist(__import__('sys').argv[1])"
-    _run(sys.executable, "-c", build, tmp_path, cwd=source)
+    run_command(sys.executable, "-c", build, tmp_path, cwd=source)
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as content:
         names = {name.split("/", 1)[-1] for name in content.getnames()}
@@ -51,7 +56,9 @@ def test_the_source_distribution_has_what_the_build_needs(source: Path, tmp_path
 
 @pytest.mark.slow
 def test_the_wheel_runs_the_demo_in_an_empty_environment(source: Path, tmp_path: Path) -> None:
-    _run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, ".", cwd=source)
+    run_command(
+        sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, ".", cwd=source
+    )
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as content:
         names = content.namelist()
@@ -60,10 +67,12 @@ def test_the_wheel_runs_the_demo_in_an_empty_environment(source: Path, tmp_path:
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
     constraints = source / "constraints.txt"
-    _run(python, "-m", "pip", "install", "-q", "-c", constraints, wheel, cwd=tmp_path)
+    run_command(python, "-m", "pip", "install", "-q", "-c", constraints, wheel, cwd=tmp_path)
     program = tmp_path / "env" / "bin" / "eigenformer"
     small = ["--epochs", "1", "--data.size", "60", "--model.layers", "1", "--cache-dir", "cache"]
-    said = _run(program, "demo", *small, cwd=tmp_path)
+    said = run_command(program, "demo", *small, cwd=tmp_path)
     assert "weighted accuracy" in said
     assert (tmp_path / "runs" / "demo" / "model.safetensors").is_file()
-    assert "agrees with literal" in _run(program, "doctor", "--cache-dir", "cache", cwd=tmp_path)
+    assert "agrees with literal" in run_command(
+        program, "doctor", "--cache-dir", "cache", cwd=tmp_path
+    )

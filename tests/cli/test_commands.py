@@ -174,6 +174,7 @@ def test_demo(tmp_path, capsys, cache_dir):
     said = capsys.readouterr().out
     for name in ("weighted_accuracy", "Eigenformer ", "GCN ", "GIN ", "majority class "):
         assert name in said
+    assert "Eigenformer" in (out / "report.html").read_text("utf-8")
     assert main(["predict", str(out), str(out), "--out", str(tmp_path / "p.csv")]) == 2
     assert main(["demo", "--out", str(out)]) == 2
     # An archive of graphs: one row per node.

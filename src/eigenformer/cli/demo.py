@@ -25,7 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Trains an Eigenformer, then what it is compared with."""
+    """Trains an Eigenformer, then what it is compared with, and writes the report."""
+    from eigenformer.analysis.run_report import report_run
+    from eigenformer.pages import report_page, save_page
     from eigenformer.training.baselines import NETWORKS, majority, train_baseline
     from eigenformer.training.loop import start_run
     from eigenformer.training.planning import plan
@@ -48,4 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"\n{'test set':<16}{'parameters':>10}{'weighted accuracy':>20}")
     for name, parameters, test in results:
         print(f"{name:<16}{parameters:>10}{100 * test:>18.1f} %")
-    print(f"\nnext: eigenformer evaluate {arguments.out}")
+    page = arguments.out / "report.html"
+    save_page(report_page(report_run(arguments.out, cache_dir=arguments.cache_dir)), page)
+    print(f"\nthe run is in {arguments.out}, its report in {page}")
+    print(f"next: eigenformer explain {arguments.out} test --out explain.html")
