@@ -193,6 +193,14 @@ def test_bad_graphs_are_named(graphs, message):
         GraphArchive.from_data_list(graphs, names=["a", "b", "c"][: len(graphs)])
 
 
+def test_half_a_graph_is_named():
+    graph = Data(x=torch.ones(2, 1))
+    del vars(graph)["_store"]
+    graph.__dict__["_store"] = type("Half", (), {})()
+    with pytest.raises(DataError, match="graph 0: not a whole PyG Data"):
+        GraphArchive.from_data_list([graph])
+
+
 def test_a_nan_is_a_missing_target_but_no_feature():
     graphs = random_graphs(0, 2)
     graphs[1].y[0, 0] = torch.nan

@@ -177,7 +177,8 @@ def _print_archive(archive: GraphArchive) -> None:
     print(f"task        {'none: there are no targets' if task.kind == 'none' else what}")
     for field, values in archive.fields.items():
         width = " × ".join(map(str, values.values.shape[1:])) or "1"
-        print(f"{field:<11} {values.dtype.name}, {width} per {values.level}")
+        kind = "text" if values.is_text else values.dtype.name
+        print(f"{field:<11} {kind}, {width} per {values.level}")
     benchmark = BENCHMARKS.get(archive.meta.get("origin", {}).get("benchmark", ""))
     if benchmark is not None and benchmark.graphs == counts.graphs:
         means = f"{benchmark.mean_nodes} nodes and {benchmark.mean_edges} edges"

@@ -72,7 +72,10 @@ def of_networkx(graphs: Iterable[nx.Graph]) -> Iterator[Data]:
 def _structure(data: Data, place: str) -> tuple[int, np.ndarray]:
     if not isinstance(data, Data):
         raise DataError(f"{place}: expected a PyG Data, got {type(data).__name__}")
-    size = data.num_nodes
+    try:
+        size = data.num_nodes
+    except AttributeError as error:  # of a file that was altered
+        raise DataError(f"{place}: not a whole PyG Data ({error})") from None
     if not size:
         raise DataError(f"{place}: no nodes, or their number is not known (no 'x', no 'num_nodes')")
     if data.edge_index is None:

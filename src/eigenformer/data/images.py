@@ -111,7 +111,8 @@ def read_image(file: Path) -> np.ndarray:
     try:
         image = np.asarray(_skimage("io").imread(file))
     except (OSError, ValueError, SyntaxError) as error:
-        raise DataError(Problem(str(file), f"not a picture ({error})")) from None
+        reason = str(error).partition("\n")[0]
+        raise DataError(Problem(str(file), f"not a picture ({reason})")) from None
     if image.dtype != np.uint8:
         raise DataError(Problem(str(file), f"{image.dtype} pixels, expected 8 bits per colour"))
     if image.ndim == 3 and image.shape[2] in (2, 4):  # the last channel is transparency

@@ -52,7 +52,7 @@ class OwnData(Settings):
         seed: Of the split.
         task: What the targets are; None to tell by their values.
         featurizer: How molecules become graphs: ``ogb`` or ``zinc``.
-        undirected: For plain tables: each edge is listed once and goes both ways.
+        undirected: For plain tables: edges go both ways, also those that are listed in one only.
     """
 
     smiles: str = "smiles"

@@ -118,7 +118,7 @@ def find_spectra(archive: GraphArchive, folders: Iterable[Path]) -> dict[Path, i
     content, found = archive.structure_hash(), {}
     for path in (path for folder in folders for path in sorted(folder.glob("*"))):
         try:
-            k = read_manifest(path, KIND)["meta"]["k"]
+            k = read_manifest(path, KIND)["meta"].get("k")
         except DamagedError:
             k = None  # which is told by its name then, if it is the full spectrum
         if path.is_dir() and path.name == _key(content, k):
