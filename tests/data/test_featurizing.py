@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,6 +44,46 @@ def test_many_are_shared_out(monkeypatch):
     featurizing.featurize_all(SMILES, "zinc", Reporter())
     featurizing.featurize_all(SMILES[:99], "zinc", Reporter())
     assert used == [2]
+
+
+KILLED = """
+from eigenformer.data import featurizing
+from eigenformer.data.progress import Reporter
+
+class Step:
+    def advance(self, amount):
+        print("busy", flush=True)
+
+class Loud(Reporter):
+    def step(self, *_, **__):
+        from contextlib import nullcontext
+        return nullcontext(Step())
+
+featurizing._MANY = 1
+featurizing.os.sched_getaffinity = lambda _: {0, 1}
+featurizing.featurize_all(["C" * 50] * 200_000, "ogb", Loud())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
+def test_a_killed_process_takes_its_helpers_along():
+    command = [sys.executable, "-c", KILLED]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "busy\n"
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.kill()
+    assert len(children) == 2
+    end = time.monotonic() + 30
+    while any(is_running(child) for child in children):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_an_unknown_featurizer_is_named():

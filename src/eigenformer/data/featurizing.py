@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -41,7 +42,7 @@ def _spread(
         yield from map(work, chunks)
         return
     fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(cores, fork, _leave_interrupts) as pool:
+    with ProcessPoolExecutor(cores, fork, _follow_parent) as pool:
         yield from pool.map(work, chunks)
 
 
@@ -56,6 +57,14 @@ def _featurize(name: str, smiles: Sequence[str]) -> list[MoleculeGraph | Molecul
     return results
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C is for the process that waits for the others."""
+def _follow_parent() -> None:
+    """Ends with the process that started this one, however that ends; Ctrl-C is for that one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
