@@ -82,6 +82,10 @@ def test_own_molecules(tmp_path, capsys):
     out = capsys.readouterr().out
     assert f"{table}, line 22: 'xyz': not a SMILES" in out
     assert run("info", "mine", *cache) == 0
+    capsys.readouterr()
+    same = ("--smiles", "mol", "--target", "logP", "--split-by", "random", "--seed", 3)
+    assert run("prepare", table, *same, *cache) == 0
+    assert "building" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -125,6 +129,8 @@ TABLE = "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 11))
 @pytest.mark.parametrize(
     ("form", "options", "message"),
     [
+        ("table", ("--no-spectra", "--k", "3"), "--k, --workers: of spectra"),
+        ("table", ("--raw-dir", "."), "--raw-dir: for benchmarks"),
         ("table", ("--undirected",), "undirected: says nothing about a table of molecules"),
         (
             "table",

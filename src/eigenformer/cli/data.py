@@ -14,18 +14,20 @@ _COLUMNS = ("name", "graphs", "nodes", "edges", "task", "archive", "spectra", "w
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Three actions, with the folders in common."""
+    """Three actions, with the cache in common."""
     folders = argparse.ArgumentParser(add_help=False)
-    folders.add_argument("--raw-dir", type=Path, help="raw files (or EIGENFORMER_RAW_DIR)")
     folders.add_argument("--cache-dir", type=Path, help="results (or EIGENFORMER_CACHE_DIR)")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     text = "fetch or generate → archive → spectra; what is done already is not done again"
     prepare = actions.add_parser("prepare", parents=[folders], help=text, description=text)
     prepare.add_argument("name", help="a benchmark, or a path to your own graphs")
+    prepare.add_argument(
+        "--raw-dir", type=Path, help="raw files of benchmarks (or EIGENFORMER_RAW_DIR)"
+    )
     prepare.add_argument("--k", type=int, help="keep the k lowest frequencies (default: all)")
     prepare.add_argument("--no-spectra", action="store_true", help="stop after the archive")
-    prepare.add_argument("--workers", type=int, help="threads (default: all cores)")
+    prepare.add_argument("--workers", type=int, help="threads for spectra (default: all cores)")
     prepare.add_argument("--seed", type=int, default=0, help="of generated graphs, or of a split")
     generated = prepare.add_argument_group("pattern and cluster")
     generated.add_argument("--size", type=int, help="number of graphs (default: the benchmark's)")
@@ -47,11 +49,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _add_own(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--name", dest="own_name", help="name in the cache (default: the file's)")
-    group.add_argument("--smiles-column", dest="smiles", help="(default: smiles)")
-    group.add_argument("--targets", nargs="+", metavar="COLUMN", help="what is to be predicted")
+    # The same names as in training, too.
+    group.add_argument("--smiles-column", "--smiles", dest="smiles", help="(default: smiles)")
+    group.add_argument(
+        "--targets", "--target", nargs="+", metavar="COLUMN", help="what is to be predicted"
+    )
     group.add_argument("--id-column", dest="identifier", help="names, which must not repeat")
     group.add_argument("--split-column", help="train, val or test for each row")
-    group.add_argument("--split", help="random, stratified or scaffold")
+    group.add_argument("--split", "--split-by", dest="split", help="random, stratified or scaffold")
     group.add_argument("--fractions", nargs=3, type=float, help="(default: 0.8 0.1 0.1)")
     group.add_argument("--task", help="regression, binary, multiclass or multilabel")
     group.add_argument("--featurizer", help="of molecules: ogb (default) or zinc")
@@ -70,6 +75,8 @@ def _prepare(arguments: argparse.Namespace) -> None:
         "workers": arguments.workers,
         "report": TerminalReporter(),
     }
+    if arguments.no_spectra and (arguments.k, arguments.workers) != (None, None):
+        raise ValueError("--k, --workers: of spectra, which --no-spectra leaves out")
     own = _own_options(arguments)
     name = arguments.name
     if name in BENCHMARKS or (not Path(name).exists() and "/" not in name and "." not in name):
@@ -87,6 +94,8 @@ def _prepare(arguments: argparse.Namespace) -> None:
     else:
         if arguments.size is not None or arguments.official:
             raise ValueError("--size, --official: for pattern and cluster only")
+        if arguments.raw_dir is not None:
+            raise ValueError(f"--raw-dir: for benchmarks; '{name}' is none")
         from eigenformer.data.own import OwnData
 
         called = own.pop("own_name", None)
@@ -110,7 +119,7 @@ def _list(arguments: argparse.Namespace) -> None:
     from eigenformer.data.listing import list_entries
     from eigenformer.data.sources import Sources
 
-    sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
+    sources = Sources.resolve(None, arguments.cache_dir)
     rows = [_COLUMNS, *map(_row, list_entries(sources))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows:
@@ -148,7 +157,7 @@ def _info(arguments: argparse.Namespace) -> None:
     from eigenformer.data.spectra import find_spectra, verify_spectra
     from eigenformer.data.store import folder_bytes
 
-    sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
+    sources = Sources.resolve(None, arguments.cache_dir)
     path = find_archive(arguments.name, sources)
     archive = GraphArchive.open(path)
     _print_archive(archive)
