@@ -27,7 +27,8 @@ def test_targets_of_graphs(write):
     archive = read_own(write(), OwnData(targets=("y",), split_column="part")).archive
     a, b = archive
     assert list(archive.names) == ["a", "b"]
-    assert a.x.tolist() == [[2, 1.5, 1], [3, 2.5, 0], [5, 4, 0]]
+    assert archive.meta["columns"] == {"x": ["charge", "label", "size"], "edge_attr": ["kind"]}
+    assert a.x.tolist() == [[2, 1, 1.5], [3, 0, 2.5], [5, 0, 4]]
     assert a.edge_index.tolist() == [[0, 2], [1, 0]]
     assert a.edge_attr.tolist() == [[1], [3]]
     assert a.edge_attr.dtype == torch.int64
@@ -78,8 +79,15 @@ def test_graphs_without_edges(write, undirected):
 def test_whole_numbers_are_kept_exactly(write):
     nodes = f"graph,node,id,flag\na,u,{2**53 + 1},True\nb,p,{-(2**63)},false\n"
     archive = read_own(write(nodes=nodes, edges="graph,source,target\n")).archive
-    assert archive[0].x.tolist() == [[2**53 + 1, 1]]
-    assert archive[1].x.tolist() == [[-(2**63), 0]]
+    assert archive[0].x.tolist() == [[1, 2**53 + 1]]
+    assert archive[1].x.tolist() == [[0, -(2**63)]]
+
+
+def test_the_order_of_columns_does_not_matter(write):
+    first = read_own(write(), OwnData(targets=("y",))).archive
+    rows = [line.split(",") for line in NODES.splitlines()]
+    other = "".join(",".join(row[::-1]) + "\n" for row in rows)
+    assert read_own(write(nodes=other), OwnData(targets=("y",))).archive.equals(first)
 
 
 def test_without_features(write):

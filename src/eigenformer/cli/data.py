@@ -187,7 +187,9 @@ def _print_archive(archive: GraphArchive) -> None:
     for field, values in archive.fields.items():
         width = " × ".join(map(str, values.values.shape[1:])) or "1"
         kind = "text" if values.is_text else values.dtype.name
-        print(f"{field:<11} {kind}, {width} per {values.level}")
+        columns = ", ".join(archive.meta.get("columns", {}).get(field, ()))
+        named = f": {columns}" if columns else ""
+        print(f"{field:<11} {kind}, {width} per {values.level}{named}")
     benchmark = BENCHMARKS.get(archive.meta.get("origin", {}).get("benchmark", ""))
     if benchmark is not None and benchmark.graphs == counts.graphs:
         means = f"{benchmark.mean_nodes} nodes and {benchmark.mean_edges} edges"

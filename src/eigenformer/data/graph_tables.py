@@ -64,10 +64,14 @@ def read_graph_tables(
     level = _target_level(graphs, nodes, options)
     skip = {"graph", "node", *ignored, *(options.targets if level == "node" else ())}
     fields: dict[str, Field] = {}
-    if x := _features(nodes, order, skip, "node"):
-        fields["x"] = x
-    if edge_attr := _features(edges, edge_order, {"graph", "source", "target"}, "edge"):
-        fields["edge_attr"] = edge_attr
+    columns = {
+        "x": _feature_names(nodes, skip),
+        "edge_attr": _feature_names(edges, {"graph", "source", "target"}),
+    }
+    if columns["x"]:
+        fields["x"] = _features(nodes, order, columns["x"], "node")
+    if columns["edge_attr"]:
+        fields["edge_attr"] = _features(edges, edge_order, columns["edge_attr"], "edge")
     if options.undirected:
         ends, counts, fields = _both_ways(ends, counts, fields)
     table, rows = (nodes, order) if level == "node" else (graphs, np.arange(len(graphs)))
@@ -83,6 +87,7 @@ def read_graph_tables(
         split=_split(graphs, options),
         names=list(graph_of),
         task=task,
+        meta={"columns": {name: columns[name] for name in columns if name in fields}},
     )
 
 
@@ -151,11 +156,17 @@ def _edges(
     return np.array(ends, dtype=np.int64).reshape(-1, 2)[order].T, counts, order
 
 
-def _features(table: Table, order: np.ndarray, skip: set[str], level: Level) -> Field | None:
+def _feature_names(table: Table, skip: set[str]) -> list[str]:
+    """The feature columns in the order of their names.
+
+    So a table whose columns come in another order is the same to a trained model.
+    """
+    return sorted(name for name in table.columns if name not in skip)
+
+
+def _features(table: Table, order: np.ndarray, names: list[str], level: Level) -> Field:
     """The feature columns: whole numbers as integers, anything else as float32."""
-    columns = {name: cells for name, cells in table.columns.items() if name not in skip}
-    if not columns:
-        return None
+    columns = {name: table.columns[name] for name in names}
     whole = all(is_whole(cell) for cells in columns.values() for cell in cells)
     dtype = np.dtype(np.int64 if whole else np.float32)
     read = read_whole if whole else read_number
