@@ -9,7 +9,7 @@ pytest.importorskip("rdkit")
 
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -68,6 +68,74 @@ def test_pipelines_and_cross_validation():
     assert len(cross_val_score(model, _SMILES, _VALUES, cv=2)) == 2
 
 
+def test_grid_search_over_its_own_settings():
+    search = GridSearchCV(
+        _small(EigenformerClassifier, epochs=1),
+        {"learning_rate": [0.01, 0.001]},
+        cv=2,
+        scoring="roc_auc",
+    )
+    classes = np.array(["acid" if s.endswith("O)O") else "other" for s in _SMILES])
+    search.fit(_SMILES, classes)
+    assert search.best_params_["learning_rate"] in (0.01, 0.001)
+    assert set(search.predict(_SMILES)) <= {"acid", "other"}
+
+
+class _Column:
+    """What matters of a pandas column after a split: an array whose first entry is not at 0."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, label):
+        return self.values[label - 100] if label >= 100 else {}[label]
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype=dtype)
+
+
+def test_lists_arrays_and_columns_are_the_same():
+    model = _small(EigenformerRegressor, epochs=1)
+    expected = model.fit(_SMILES, _VALUES).predict(_SMILES)
+    table = np.array(_SMILES, dtype=object)[:, None]
+    for form in (tuple(_SMILES), np.array(_SMILES), table, _Column(_SMILES), _Column(table)):
+        again = clone(model).fit(form, _Column(_VALUES))
+        assert np.array_equal(again.predict(form), expected)
+
+
+def test_it_is_stored_and_loaded(tmp_path):
+    joblib = pytest.importorskip("joblib")
+    model = _small(EigenformerRegressor, epochs=1).fit(_SMILES, _VALUES)
+    joblib.dump(model, tmp_path / "model.joblib")
+    again = joblib.load(tmp_path / "model.joblib")
+    assert np.array_equal(again.predict(_SMILES), model.predict(_SMILES))
+
+
+def test_fitting_again_forgets_the_first_time():
+    model = _small(EigenformerRegressor, epochs=2).fit(_SMILES, _VALUES)
+    first = model.predict(_SMILES)
+    model.fit(_SMILES, -_VALUES)
+    assert not np.allclose(model.predict(_SMILES), first)
+    assert np.array_equal(model.fit(_SMILES, _VALUES).predict(_SMILES), first)
+
+
+def test_graphs_without_a_target_take_no_part():
+    targets = _VALUES.copy()
+    targets[::4] = np.nan
+    known = ~np.isnan(targets)
+    model = _small(EigenformerRegressor, epochs=2).fit(_SMILES, targets)
+    alone = clone(model).fit([s for s, k in zip(_SMILES, known, strict=True) if k], targets[known])
+    assert np.array_equal(model.predict(_SMILES), alone.predict(_SMILES))
+
+
+def test_any_random_state_of_scikit_learn():
+    for state in (None, np.int64(3), np.random.RandomState(0)):
+        _small(EigenformerRegressor, epochs=1, random_state=state).fit(_SMILES[:10], _VALUES[:10])
+
+
 def test_random_numbers_of_the_caller_are_left_alone():
     state = torch.get_rng_state()
     _small(EigenformerRegressor, epochs=1).fit(_SMILES[:10], _VALUES[:10])
@@ -81,5 +149,17 @@ def test_errors():
         EigenformerRegressor().fit(["CC", "C1CC"], [0.0, 1.0])
     with pytest.raises(ValueError, match="one class only"):
         EigenformerClassifier().fit(["CC", "CO"], [1, 1])
+    with pytest.raises(ValueError, match="a class is missing"):
+        EigenformerClassifier().fit(["CC", "CO", "C"], np.array(["a", None, "b"], dtype=object))
+    with pytest.raises(ValueError, match="one class for each graph"):
+        EigenformerClassifier().fit(["CC", "CO"], [[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match="a target has no value at all"):
+        EigenformerRegressor().fit(["CC", "CO"], [np.nan, np.nan])
+    with pytest.raises(ValueError, match="validation_fraction"):
+        EigenformerRegressor(validation_fraction=1.0).fit(["CC", "CO"], [1.0, 2.0])
+    with pytest.raises(ValueError, match="molecule 0: 3.5 is neither"):
+        EigenformerRegressor().fit([3.5, 2.0], [1.0, 2.0])
+    with pytest.raises(ValueError, match=r"got shape \(2, 3\)"):
+        EigenformerRegressor().fit(np.ones((2, 3)), [1.0, 2.0])
     with pytest.raises(ValueError, match="2 graphs, but 1 targets"):
         EigenformerRegressor().fit(["CC", "CO"], [1.0])

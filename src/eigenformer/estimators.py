@@ -18,6 +18,7 @@ from eigenformer.config import (
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.errors import DataError
+from eigenformer.data.fields import Field
 from eigenformer.data.molecules import featurizer
 from eigenformer.data.splits import random_split
 from eigenformer.model_folder import Outputs
@@ -31,6 +32,7 @@ from eigenformer.training.trainer import limited_threads, make_trainer, quiet
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils import check_random_state
     from sklearn.utils.validation import check_is_fitted
 except ImportError:
     raise ImportError(
@@ -38,7 +40,7 @@ except ImportError:
     ) from None
 
 Graphs = Sequence[str] | Sequence[Data] | np.ndarray
-"""SMILES, or PyG graphs."""
+"""SMILES or PyG graphs, as a list, an array, or a column of pandas."""
 
 
 class _Estimator(BaseEstimator):
@@ -52,7 +54,7 @@ class _Estimator(BaseEstimator):
         settings: dict[str, Any] | None = None,
         featurizer: str = "ogb",
         threads: int | None = None,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.preset = preset
         self.epochs = epochs
@@ -64,23 +66,30 @@ class _Estimator(BaseEstimator):
         self.threads = threads
         self.random_state = random_state
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.one_d_array = False, True
+        tags.input_tags.string = True
+        return tags
+
     def _fit(self, X: Graphs, targets: np.ndarray, outputs: Outputs) -> None:
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction: in [0, 1), got {self.validation_fraction}")
         archive = self._archive(X)
         if len(archive) != len(targets):
             raise ValueError(f"{len(archive)} graphs, but {len(targets)} targets")
-        graphs = archive.to_data_list()
-        for graph, target in zip(graphs, targets, strict=True):
-            graph.y = torch.as_tensor(target)[None]
-        levels = {"y": "graph"}
-        labelled = GraphArchive.from_data_list(graphs, levels=levels, meta=archive.meta)  # type: ignore[arg-type]
-        config = self._config(labelled, outputs)
-        dataset = GraphDataset(labelled, memory_spectra(labelled))
-        train, val = self._parts(len(labelled))
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = int(check_random_state(seed).randint(2**31 - 1))
+        archive = archive.with_field("y", Field("graph", targets, targets.dtype))
+        config = self._config(archive, outputs, int(seed))
+        dataset = GraphDataset(archive, memory_spectra(archive))
+        train, val = self._parts(targets, config.seed)
         module = GraphDataModule(
-            GraphDataset(labelled, dataset.spectra, indices=train),
-            GraphDataset(labelled, dataset.spectra, indices=val),
+            GraphDataset(archive, dataset.spectra, indices=train),
+            GraphDataset(archive, dataset.spectra, indices=val),
             batch_size=self.batch_size,
-            seed=self.random_state,
+            seed=config.seed,
         )
         # The caller's random numbers are none of our business.
         with torch.random.fork_rng(devices=[]), quiet(), limited_threads(self.threads):
@@ -97,26 +106,32 @@ class _Estimator(BaseEstimator):
         return predict_graphs(self.model_, self._archive(X), self.outputs_).double().numpy()
 
     def _archive(self, X: Graphs) -> GraphArchive:
-        if not len(X):
+        items = _listed(X)
+        if not items:
             raise ValueError("no graphs")
-        if isinstance(X[0], Data):
-            return GraphArchive.from_data_list([_features(graph) for graph in X])
+        if isinstance(items[0], Data):
+            return GraphArchive.from_data_list([_features(graph) for graph in items])
         make, graphs = featurizer(self.featurizer), []
-        for place, smiles in enumerate(np.asarray(X, dtype=object).ravel()):
+        for place, smiles in enumerate(items):
             try:
-                graphs.append(make(str(smiles)))
+                if not isinstance(smiles, str):
+                    raise DataError(f"{smiles!r} is neither a SMILES nor a PyG graph")
+                graphs.append(make(smiles))
             except DataError as error:
                 raise DataError(f"molecule {place}: {error}") from None
         return molecules_archive(graphs, self.featurizer)
 
-    def _parts(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def _parts(self, targets: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """The graphs to train on and to validate with; those without any target are in neither."""
+        rows = targets.reshape(len(targets), -1)
+        usable = np.flatnonzero(~np.isnan(rows).all(1))
         share = self.validation_fraction
-        split = random_split(count, (1 - share, share, 0.0), self.random_state)
-        train, val = np.flatnonzero(split == 0), np.flatnonzero(split == 1)
+        split = random_split(len(usable), (1 - share, share, 0.0), seed)
+        train, val = usable[split == 0], usable[split == 1]
         # Too few to spare some: the best epoch is then that of the best training loss.
-        return (train, val) if len(val) else (np.arange(count), np.arange(count))
+        return (train, val) if len(val) else (usable, usable)
 
-    def _config(self, archive: GraphArchive, outputs: Outputs) -> RunConfig:
+    def _config(self, archive: GraphArchive, outputs: Outputs, seed: int) -> RunConfig:
         preset = load_preset(self.preset)
         nodes, edges = encoders(archive)
         pooling = "mean" if preset.model.pooling == "none" else preset.model.pooling
@@ -130,9 +145,7 @@ class _Estimator(BaseEstimator):
         training = preset.training.with_epochs(self.epochs).replace(
             batch_size=self.batch_size, learning_rate=float(self.learning_rate)
         )
-        return RunConfig(
-            DataConfig("in memory"), self.preset, model, training, seed=self.random_state
-        )
+        return RunConfig(DataConfig("in memory"), self.preset, model, training, seed=seed)
 
 
 class EigenformerRegressor(RegressorMixin, _Estimator):
@@ -157,6 +170,8 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
         values = values.reshape(len(values), -1)
         if np.isinf(values).any():
             raise ValueError("y holds an infinite value")
+        if np.isnan(values).all(0).any():
+            raise ValueError("y: a target has no value at all")
         scale = np.nanstd(values, 0, dtype=np.float64)
         outputs = Outputs(
             num_outputs=values.shape[1],
@@ -180,7 +195,12 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
 
     def fit(self, X: Graphs, y: Any) -> EigenformerClassifier:
         """Trains on SMILES or PyG graphs and their classes ``[n]``."""
-        self.classes_, numbers = np.unique(np.asarray(y), return_inverse=True)
+        classes = np.asarray(y)
+        if classes.ndim != 1:
+            raise ValueError(f"y: one class for each graph, got the shape {classes.shape}")
+        if any(value is None or value != value for value in classes.tolist()):
+            raise ValueError("y: a class is missing")
+        self.classes_, numbers = np.unique(classes, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("y holds one class only")
         outputs = Outputs(kind="multiclass", num_outputs=len(self.classes_))
@@ -194,6 +214,18 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
     def predict_proba(self, X: Graphs) -> np.ndarray:
         """The probability of each class, in the order of ``classes_``."""
         return self._predict(X)
+
+
+def _listed(X: Graphs) -> list[Any]:
+    """One entry for each graph. A PyG graph is a sequence to NumPy: lists stay lists."""
+    if isinstance(X, list | tuple):
+        return list(X)
+    array = np.asarray(X, dtype=object)
+    if array.ndim == 2 and array.shape[1] == 1:  # one column of a table
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"expected a list of SMILES or of PyG graphs, got shape {array.shape}")
+    return list(array)
 
 
 def _features(graph: Data) -> Data:

@@ -14,7 +14,7 @@ from eigenformer.config import load_preset
 from eigenformer.data.archive import GraphArchive
 from eigenformer.training.run_folder import RunFolder
 from eigenformer.training.tables import paper_table
-from tests.training.samples import SMALL, read_rows
+from tests.training.samples import SMALL, read_rows, write_table
 
 
 def test_evaluate_repeats_the_runs_own_figure(run, capsys):
@@ -34,6 +34,28 @@ def test_evaluate_a_folder_with_a_model_only(run, table, tmp_path, capsys, monke
     assert "test mae" in capsys.readouterr().out
     assert main(["evaluate", str(tmp_path)]) == 2
     assert "no such file" in capsys.readouterr().err
+
+
+def test_evaluate_on_other_data(run, table, tmp_path, capsys):
+    """Two classes of three, in another order, and numbers that look like labels."""
+    out = tmp_path / "classes"
+    assert main(["train", str(table), "--target", "kind", "--out", str(out), *SMALL]) == 0
+    rows = read_rows(table)
+    part = write_table(tmp_path / "part.csv", [row for row in rows if row["kind"] != "acid"])
+    assert main(["predict", str(out), str(part), "--out", str(tmp_path / "p.csv")]) == 0
+    found = read_rows(tmp_path / "p.csv")
+    right = sum(row["predicted_class"] == row["kind"] for row in found) / len(found)
+    capsys.readouterr()
+    assert main(["evaluate", str(out), "--data", str(part), "--split", "all"]) == 0
+    printed = capsys.readouterr().out
+    assert float(printed.split("all accuracy ")[1].split()[0]) == pytest.approx(right, abs=1e-6)
+    assert f"({len(found)} graphs)" in printed
+    other = write_table(tmp_path / "other.csv", [{**row, "kind": "salt"} for row in rows])
+    assert main(["evaluate", str(out), "--data", str(other)]) == 2
+    assert "class 'salt': unknown" in capsys.readouterr().err
+    few = write_table(tmp_path / "few.csv", [{**row, "weight": 1} for row in rows[:3]])
+    assert main(["evaluate", str(run), "--data", str(few), "--split", "all"]) == 0
+    assert "all mae" in capsys.readouterr().out
 
 
 def test_evaluate_nothing(tmp_path, run, capsys):

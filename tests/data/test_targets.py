@@ -38,6 +38,27 @@ def test_classes_are_in_the_order_of_numbers_or_of_the_alphabet(cells, names, nu
     assert field.dtype == np.int64
 
 
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1", "2", "3"] * 6, "multiclass"),
+        (["1.0", "2.0", "", "3.0"] * 6, "multiclass"),  # as pandas writes them beside a gap
+        (["-1", "1"] * 6, "multiclass"),
+        (["0", "1"] * 6, "binary"),
+        (["1", "2", "3"], "regression"),  # three rows, three values
+        (["1", "2", "2.5"] * 6, "regression"),
+        ([str(i % 11) for i in range(200)], "regression"),
+        (["1", "2", "inf"] * 6, "regression"),
+    ],
+)
+def test_few_whole_numbers_are_classes(cells, kind):
+    targets = Targets(table(a=cells), ("a",), None)
+    values = np.array([float(cell) for cell in cells if cell])
+    found = targets.kind or infer_task(values, ("a",), None).kind
+    assert found == kind
+    assert Targets(table(a=cells), ("a",), "regression").kind == "regression"
+
+
 def test_words_are_classes_and_truth_is_a_label():
     assert read(None, a=["red", "blue", "3"])[1].kind == "multiclass"
     field, task = read(None, a=["True", "False", ""])

@@ -11,7 +11,7 @@ from eigenformer.cli.settings import add_folders
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model and the graphs."""
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
-    parser.add_argument("--split", default="test", help="train, val or test (default: test)")
+    parser.add_argument("--split", default="test", help="train, val, test or all (default: test)")
     parser.add_argument("--data", help="other data, or the same in another place")
     parser.add_argument("--threads", type=int, help="of PyTorch")
     add_folders(parser)

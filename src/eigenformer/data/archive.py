@@ -192,6 +192,10 @@ class GraphArchive:
         """The same graphs with another task."""
         return self._with(task=task)
 
+    def with_field(self, name: str, field: Field) -> GraphArchive:
+        """The same graphs with another attribute, or another value of it."""
+        return self._with(fields={**self.fields, name: field})
+
     def _with(self, **changes: Any) -> GraphArchive:
         names = ("node_offsets", "edge_offsets", "edge_index", "fields", "split", "names", "task")
         parts = {name: getattr(self, name) for name in (*names, "meta")}

@@ -14,6 +14,9 @@ from eigenformer.options import TargetKind
 
 TargetLevel = Literal["graph", "node"]
 
+# Whole numbers are classes if there are no more of them, and so many rows for each, on average.
+_MOST_CLASSES, _LEAST_ROWS = 10, 5
+
 
 class Targets:
     """The target columns of a table: what kind they are, and what each row says.
@@ -21,14 +24,14 @@ class Targets:
     Args:
         table: The table.
         names: Its columns that are to be predicted.
-        kind: What they are; None to tell by their values: mostly words are classes, zeros and
-            ones are labels, all else is numbers.
+        kind: What they are; None to tell by their values: zeros and ones are labels, mostly words
+            or few whole numbers are classes, all else is numbers.
     """
 
     def __init__(self, table: Table, names: Sequence[str], kind: TargetKind | None) -> None:
         self.table, self.names = table, tuple(names)
         self._cells = [table.column(name) for name in names]
-        if kind is None and len(names) == 1 and _mostly_words(self._cells[0]):
+        if kind is None and len(names) == 1 and _are_classes(self._cells[0]):
             kind = "multiclass"
         if kind in ("binary", "multiclass") and len(names) != 1:
             raise DataError(Problem(table.file, f"task: '{kind}' takes exactly one target"))
@@ -100,9 +103,15 @@ def infer_task(
     return Task(level, kind, outputs, tuple(names))
 
 
-def _mostly_words(cells: list[str]) -> bool:
-    known = [cell for cell in cells if not is_missing(cell)]
-    return sum(parse_number(cell) is None for cell in known) > len(known) / 2
+def _are_classes(cells: list[str]) -> bool:
+    """Whether the cells are mostly words, or a few whole numbers that each occur often."""
+    numbers = [parse_number(cell) for cell in cells if not is_missing(cell)]
+    if numbers.count(None) > len(numbers) / 2:
+        return True
+    values = set(numbers)
+    whole = all(value is not None and value.is_integer() for value in values)
+    few = len(values) <= _MOST_CLASSES and len(numbers) >= _LEAST_ROWS * len(values)
+    return whole and few and not values <= {0, 1}
 
 
 def _classes(cells: list[str]) -> dict[str, int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 from torch_geometric.data import Batch
@@ -14,11 +15,13 @@ from torch_geometric.data import Batch
 from eigenformer.config import DataConfig, load_preset
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.progress import Reporter
+from eigenformer.data.tables import is_table
 from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
+from eigenformer.nearest import unknown
 from eigenformer.options import MetricName
 from eigenformer.training.data_module import EpochBatches, graph_loader
-from eigenformer.training.inputs import load_data
+from eigenformer.training.inputs import TrainingData, describe, load_data
 from eigenformer.training.metrics import Score
 from eigenformer.training.planning import check_fit
 from eigenformer.training.run_folder import CONFIG, RunFolder
@@ -115,7 +118,7 @@ def load_folder(
 
     Args:
         path: A run folder, or any folder with ``model.safetensors`` and ``model.json``.
-        split: Which graphs.
+        split: Which graphs: ``train``, ``val``, ``test`` or ``all``.
         dataset: Other data than the model was trained on, or the same in another place.
         raw_dir: As in :func:`load_data`, with the rest.
         cache_dir: The same.
@@ -125,8 +128,10 @@ def load_folder(
     if card.outputs is None or card.data is None:
         raise ModelFolderError(f"{path}: the model does not say what it predicts")
     own = trained_on(path, card)
-    config = own if dataset is None else replace(own, dataset=dataset)
+    config = own if dataset is None else _other(own, dataset, card.outputs)
     data = load_data(config, raw_dir, cache_dir, report=report)
+    if dataset is not None:
+        data = _understood(data, card.outputs)
     # The data's own standardisation is not the model's.
     check_fit(model.config, data, card.preset or "none")
     graphs = data.dataset(split)
@@ -174,6 +179,31 @@ def trained_on(path: str | Path, card: ModelCard) -> DataConfig:
     if card.data is None:
         raise ModelFolderError(f"{path}: the model does not say what it was trained on")
     return card.data
+
+
+def _other(config: DataConfig, dataset: str, outputs: Outputs) -> DataConfig:
+    """Other data of the same kind: what the targets are is not guessed again."""
+    known = is_table(Path(dataset))
+    return replace(config, dataset=dataset, task=outputs.kind if known else config.task)
+
+
+def _understood(data: TrainingData, outputs: Outputs) -> TrainingData:
+    """Other data, its classes with the numbers that the model has for them."""
+    theirs = data.outputs
+    if (theirs.level, theirs.kind) != (outputs.level, outputs.kind):
+        raise ModelFolderError(
+            f"{data.name}: {describe(theirs)}, but the model predicts {describe(outputs)}"
+        )
+    if theirs.kind != "multiclass" or theirs.names == outputs.names or not theirs.names:
+        return data
+    for name in theirs.names:
+        if name not in outputs.names:
+            raise ModelFolderError(unknown(f"{data.name}: class '{name}'", name, outputs.names))
+    field = data.archive.fields["y"]
+    places = np.array([outputs.names.index(name) for name in theirs.names])
+    values = np.where(field.values >= 0, places[field.values], field.values)
+    archive = data.archive.with_field("y", replace(field, values=values))
+    return replace(data, archive=archive, outputs=outputs)
 
 
 def _batch_size(path: Path, preset: str | None) -> int:

@@ -56,10 +56,11 @@ class TrainingData:
     splits: dict[str, np.ndarray]
 
     def dataset(self, split: str) -> GraphDataset:
-        """The graphs of one split."""
-        if split not in self.splits:
-            raise DataError(unknown(f"split '{split}'", split, self.splits))
-        return GraphDataset(self.archive, self.spectra, indices=self.splits[split])
+        """The graphs of one split, or ``all`` of them."""
+        known = {**self.splits, "all": np.sort(np.concatenate([*self.splits.values()]))}
+        if split not in known:
+            raise DataError(unknown(f"split '{split}'", split, known))
+        return GraphDataset(self.archive, self.spectra, indices=known[split])
 
 
 def is_benchmark(dataset: str) -> bool:
@@ -115,9 +116,6 @@ def load_data(
     splits = {name: np.flatnonzero(usable & (archive.split == i)) for i, name in enumerate(SPLITS)}
     if config.limit is not None:
         splits = {name: graphs[: config.limit] for name, graphs in splits.items()}
-    for name in ("train", "val"):
-        if not len(splits[name]):
-            raise DataError(f"{config.dataset}: no graphs in the split '{name}'")
     return TrainingData(data_name(config.dataset), archive, spectra, outputs, splits)
 
 

@@ -18,6 +18,7 @@ from eigenformer.config import (
     merge,
     presets,
 )
+from eigenformer.data.errors import DataError
 from eigenformer.data.progress import Reporter
 from eigenformer.model_folder import read_card
 from eigenformer.training.inputs import TrainingData, data_name, encoders, is_benchmark, load_data
@@ -63,6 +64,9 @@ def plan(
     draft = merge(trunk.to_dict(), {k: v for k, v in changes.items() if k not in _OF_DATA})
     RunConfig.from_dict({**wanted, **sections, "model": draft})
     data = load_data(data_config, raw_dir, cache_dir, workers, report)
+    for split in ("train", "val"):
+        if not len(data.splits[split]):
+            raise DataError(f"{data_config.dataset}: no graphs in the split '{split}'")
     base = _fitted(trunk, preset, data_config, data)
     model = EigenformerConfig.from_dict(merge(base.to_dict(), changes), "model")
     check_fit(model, data, preset.name)
@@ -92,7 +96,7 @@ def check_fit(model: EigenformerConfig, data: TrainingData, name: str) -> None:
         )
     small = model.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
     try:
-        Eigenformer(small).eval()(data.dataset("train").batch([0]))
+        Eigenformer(small).eval()(data.dataset("all").batch([0]))
     except ValueError as error:
         raise ConfigError(
             f"the model (preset '{name}') does not fit {data.name}: {error}"

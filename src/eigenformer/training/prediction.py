@@ -218,7 +218,7 @@ def _predict_each(
             alone = archive.subset([graph])
             part = predict_graphs(model, alone, outputs, frequencies=frequencies).numpy()
         except ValueError as error:
-            reason = str(error).removeprefix("graph 0: ")
+            reason = str(error).removeprefix("graph 0 of the batch: ")
         found.append(part)
         reasons.append(reason)
     if all(reasons):

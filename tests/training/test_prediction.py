@@ -1,0 +1,58 @@
+"""Predictions for graphs that are no molecules."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from eigenformer.cli import main
+from tests.training.samples import SMALL, read_rows
+
+
+def _ring(size: int, kinds: int, target: float | None = None) -> Data:
+    nodes = torch.arange(size)
+    edges = torch.stack([nodes, (nodes + 1) % size])
+    data = Data(x=(nodes % kinds)[:, None], edge_index=torch.cat([edges, edges.flip(0)], 1))
+    if target is not None:
+        data.y = torch.tensor([target])
+    return data
+
+
+@pytest.fixture(scope="module")
+def rings(tmp_path_factory):
+    """A model of rings, trained on kinds of nodes below three."""
+    folder = tmp_path_factory.mktemp("rings")
+    (folder / "graphs").mkdir()
+    graphs = [_ring(3 + i % 6, 3, 0.5 + i) for i in range(30)]
+    torch.save(graphs, folder / "graphs" / "all.pt")
+    assert main(["train", str(folder / "graphs"), "--out", str(folder / "run"), *SMALL]) == 0
+    return folder / "run"
+
+
+def test_a_graph_that_the_model_cannot_take_keeps_its_place(rings, tmp_path, capsys):
+    new = tmp_path / "new"
+    new.mkdir()
+    torch.save([_ring(5, 3), _ring(6, 5), _ring(4, 2)], new / "g.pt")
+    out = tmp_path / "p.csv"
+    assert main(["predict", str(rings), str(new), "--out", str(out)]) == 0
+    assert "2 of 3 rows" in capsys.readouterr().out
+    rows = read_rows(out)
+    assert [bool(row["predicted_0"]) for row in rows] == [True, False, True]
+    assert [bool(row["reason"]) for row in rows] == [False, True, False]
+    assert rows[1]["reason"].startswith("x: ")
+    torch.save([_ring(5, 3), _ring(4, 2)], new / "g.pt")
+    assert main(["predict", str(rings), str(new), "--out", str(out)]) == 0
+    again = [row["predicted_0"] for row in read_rows(out)]
+    assert [float(cell) for cell in again] == pytest.approx(
+        [float(rows[i]["predicted_0"]) for i in (0, 2)], rel=1e-5
+    )
+
+
+def test_no_graph_that_the_model_can_take_is_an_error(rings, tmp_path, capsys):
+    new = tmp_path / "new"
+    new.mkdir()
+    torch.save([_ring(6, 5)], new / "g.pt")
+    assert main(["predict", str(rings), str(new), "--out", str(tmp_path / "p.csv")]) == 2
+    assert "x: " in capsys.readouterr().err
+    assert not (tmp_path / "p.csv").exists()
