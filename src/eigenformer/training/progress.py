@@ -34,9 +34,13 @@ class Progress(Callback):
         if self.bar and trainer.is_global_zero:
             from tqdm import tqdm
 
-            title = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
-            total = trainer.num_training_batches
-            self._bar = tqdm(total=total, desc=title, unit=" steps", leave=False)
+            self._bar = tqdm(
+                total=trainer.num_training_batches,
+                desc=_title(trainer),
+                bar_format="{desc} {percentage:3.0f}%|{bar}|",  # what is left of the line
+                leave=False,
+                dynamic_ncols=True,
+            )
 
     def on_train_batch_end(
         self,
@@ -49,11 +53,10 @@ class Progress(Callback):
         self._graphs += batch.num_graphs * trainer.world_size
         if self._bar is not None:
             speed = self._graphs / (time.perf_counter() - self._epoch_started)
-            self._bar.set_postfix_str(
-                f"loss {float(outputs['whole_loss']):.4f}, lr {_learning_rate(trainer):.2e}, "
-                f"{speed:.0f} graphs/s, {self._left(trainer, batch_idx + 1)} left",
-                refresh=False,
-            )
+            loss, rate = float(outputs["whole_loss"]), _learning_rate(trainer)
+            left = self._left(trainer, batch_idx + 1)
+            text = f"loss {loss:.4f}, lr {rate:.2e}, {speed:.0f} graphs/s, {left} left"
+            self._bar.set_description_str(f"{_title(trainer)}  {text}", refresh=False)
             self._bar.update()
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -94,6 +97,10 @@ class Progress(Callback):
         seconds = (time.perf_counter() - self._fit_started) / max(done, 1e-9) * left
         hours, rest = divmod(int(seconds), 3600)
         return f"{hours}:{rest // 60:02d}:{rest % 60:02d}"
+
+
+def _title(trainer: pl.Trainer) -> str:
+    return f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
 
 
 def _learning_rate(trainer: pl.Trainer) -> float:
