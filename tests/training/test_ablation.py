@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from eigenformer.config import ConfigError
+from eigenformer.training import reproduction
 from eigenformer.training.ablation import (
     Ablation,
     Outcome,
@@ -22,6 +23,7 @@ from eigenformer.training.ablation_tables import (
     records,
     scaler_table,
 )
+from eigenformer.training.loop import Interrupted
 from eigenformer.training.run_folder import RunFolder
 
 TINY = {
@@ -108,3 +110,14 @@ def test_what_the_ablation_changes_cannot_be_set(tmp_path: Path) -> None:
     wanted = {"model": {"degree_scaler": "none"}}
     with pytest.raises(ConfigError, match="degree_scaler: this is what the ablation changes"):
         ablate("pattern", scaler_variants(), [0], tmp_path, wanted)
+
+
+def test_a_stopped_ablation_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*arguments: object) -> None:
+        raise Interrupted("stopped")
+
+    monkeypatch.setattr(reproduction, "start_run", stop)
+    with pytest.raises(Interrupted, match="-shared-seed0; the same command again goes on there"):
+        ablate("pattern", scaler_variants(), [0], tmp_path, TINY)

@@ -10,8 +10,8 @@ import numpy as np
 
 from eigenformer.pages.page import text
 
-_WIDTH, _HEIGHT, _SIDE = 560.0, 240.0, 360.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 12.0, 38.0
+_WIDTH, _HEIGHT, _SIDE = 460.0, 210.0, 360.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 14.0, 12.0, 38.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any
 from eigenformer.config import RunConfig, load_preset
 from eigenformer.data.progress import Reporter
 from eigenformer.training.inputs import TrainingData
-from eigenformer.training.loop import resume_run, start_run
+from eigenformer.training.loop import Interrupted, resume_run, start_run
 from eigenformer.training.planning import plan
 from eigenformer.training.run_folder import CONFIG, RunError, RunFolder
 from eigenformer.training.tables import format_result, mean_and_deviation
@@ -59,14 +59,17 @@ def finish_run(
     folder: Path, config: RunConfig, data: TrainingData, report: Reporter
 ) -> dict[str, Any]:
     """The summary of a run that is there, trained to its end first if it was not."""
-    if not (folder / CONFIG).is_file():
-        return start_run(config, data, folder, report)
-    run = RunFolder.open(folder)
-    if run.read_config().to_dict() != config.to_dict():
-        raise RunError(
-            f"{folder}: was started with other settings; choose another folder with --out"
-        )
-    summary = run.read_summary()
-    if summary.get("state") == "finished":
-        return summary
-    return resume_run(folder, config, data, report)
+    try:
+        if not (folder / CONFIG).is_file():
+            return start_run(config, data, folder, report)
+        run = RunFolder.open(folder)
+        if run.read_config().to_dict() != config.to_dict():
+            raise RunError(
+                f"{folder}: was started with other settings; choose another folder with --out"
+            )
+        summary = run.read_summary()
+        if summary.get("state") == "finished":
+            return summary
+        return resume_run(folder, config, data, report)
+    except Interrupted:
+        raise Interrupted(f"stopped in {folder}; the same command again goes on there") from None
