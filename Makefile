@@ -5,7 +5,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 NATIVE := $(wildcard src/eigenformer/kernels/native/*.cpp src/eigenformer/kernels/native/*.h)
 
-.PHONY: install demo test test-slow test-sanitize bench lint format clean
+RUN ?= runs/zinc-zinc-seed0
+DRAW = $(BIN)/eigenformer figures
+
+.PHONY: install demo figures test test-slow test-sanitize bench lint format clean
 
 install: $(INSTALLED)
 
@@ -19,6 +22,19 @@ $(INSTALLED): pyproject.toml constraints.txt setup.py $(NATIVE)
 # The main job, on graphs made on the spot; the run goes to a folder of its own each time.
 demo: install
 	$(BIN)/eigenformer demo --out runs/demo-$$(date +%Y%m%d-%H%M%S)
+
+# The pictures of docs/figures.md: make figures RUN=a-run-of-zinc. Needs these, once:
+#   eigenformer data prepare NAME --no-spectra      for zinc, mnist, cifar10 and peptides-func
+#   eigenformer data prepare NAME --size 2000       for pattern and cluster
+figures: install
+	$(DRAW) substructures 'CC(=O)Oc1ccccc1C(=O)O' --out docs/figures/substructures.svg
+	$(DRAW) potentials zinc mnist cifar10 pattern-n2000 cluster-n2000 peptides-func \
+	  --out docs/figures/potentials.svg
+	$(DRAW) attention $(RUN) --out docs/figures/attention.svg
+	$(DRAW) filters $(RUN) --out docs/figures/filters.svg
+	$(DRAW) filters $(RUN) --layer 8 --head 4 --out docs/figures/filter.svg
+	$(DRAW) training $(RUN) --out docs/figures/training.svg
+	$(DRAW) architecture zinc-feat --out docs/figures/architecture.svg
 
 test: install
 	$(BIN)/python -m pytest -m 'not slow'

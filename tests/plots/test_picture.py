@@ -69,6 +69,11 @@ def test_without_the_caption_the_picture_is_as_high_as_was_asked() -> None:
     assert height(with_caption=False) == pytest.approx(72 * 1.5, abs=0.2)
 
 
+def test_letters_have_a_font_to_fall_back_to() -> None:
+    svg = picture_bytes(make()).decode()
+    assert svg.count("'DejaVu Sans', Verdana, sans-serif") == svg.count("DejaVu Sans") > 0
+
+
 def test_lines_of_a_caption_fit_the_width() -> None:
     picture = make()
     (text,) = picture.figure.subfigs[1].texts

@@ -80,7 +80,7 @@ def mean_potentials(
     spectra: Spectra | None = None,
     limit: int | None = None,
     bandwidth: float = 0.04,
-    points: int = 101,
+    points: int = 81,
 ) -> Potentials:
     """The mean potentials of a set of graphs.
 

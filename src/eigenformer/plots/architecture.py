@@ -109,8 +109,8 @@ def _draw_feature_logits(
     d = config.hidden_dim
     linear, total = f"{d} → {d}", level["sum"]
     product = (middle["query"] + middle["key"]) / 2
-    scaled = rf"Q\,K^\top\!/\sqrt{{{d // config.heads}}}"
-    formula = rf"$\psi({scaled})$" if config.psi == "signed_sqrt" else rf"${scaled}$"
+    scaled = f"Q Kᵀ / √{d // config.heads}"
+    formula = f"ψ({scaled})" if config.psi == "signed_sqrt" else scaled
     wide = middle["key"] - middle["query"] + _NARROW
     lines = (formula, f"{config.heads} × n × n")
     low, top = diagram.box(product, level["score"], wide, lines, FEATURE)

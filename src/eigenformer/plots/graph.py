@@ -14,7 +14,7 @@ from eigenformer.analysis.drawing import Drawing
 from eigenformer.plots.style import BLACK, GREY, SMALL
 
 _DISC = 0.27  # radius of a node, in lengths of a bond
-_LEGIBLE = 11.0  # symbols are drawn on bonds of at least so many points
+_LEGIBLE = 8.0  # symbols are drawn on bonds of at least so many points
 _GAP = 0.11  # between the lines of a double bond
 
 

@@ -54,7 +54,8 @@ def new_picture(width: float, height: float, caption: str, layout: Layout = None
         caption: What the picture shows.
         layout: matplotlib's layout engine (default: none, axes stay where they are put).
     """
-    lines = list(_wrapped(caption, width - 2 * _MARGIN))
+    # Browsers, and other fonts, set letters a little wider.
+    lines = list(_wrapped(caption, 0.95 * (width - 2 * _MARGIN)))
     strip = len(lines) * _LINE + 1.5 * _MARGIN
     figure = Figure((width, height + strip), layout=layout)
     body, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, strip))[:, 0]
@@ -108,7 +109,8 @@ def picture_bytes(
         )
     finally:
         below.set_visible(True)
-    return stream.getvalue()
+    # Where DejaVu is not installed, Verdana has almost the same widths.
+    return stream.getvalue().replace(b"'DejaVu Sans'", b"'DejaVu Sans', Verdana, sans-serif")
 
 
 def save_picture(picture: Picture, path: str | Path) -> None:
