@@ -215,7 +215,7 @@ def test_help_is_quick_and_loads_no_pytorch():
         "except SystemExit: pass\n"
         "assert not {'torch', 'torch_geometric', 'lightning', 'numpy'} & set(sys.modules)\n"
     )
-    for arguments in (["--help"], ["train", "--help"]):
+    for arguments in (["--help"], ["train", "--help"], ["figures", "--help"]):
         start = time.perf_counter()
         subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
         assert time.perf_counter() - start < 1 or arguments != ["--help"]

@@ -31,3 +31,11 @@ def test_every_pattern_stands_above_its_head(sign: int) -> None:
     assert np.array_equal(shown, -sign * patterns[5])
     assert picture_bytes(picture, "png").startswith(b"\x89PNG")
     assert "graph 3" in picture.caption
+
+
+def test_a_graph_of_one_node_can_be_drawn() -> None:
+    none = np.full(6, np.nan)
+    found = GraphMatches(np.zeros((6, 1, 1)), [(0, 0)] * 6, none, none, np.ones((6, 1, 1)))
+    picture = draw_attention(found, draw_graph(np.zeros((2, 0), np.int64), 1), "a node", "run")
+    assert picture.body.axes[2].get_title() == "layer 0, head 0\nno score"
+    assert picture_bytes(picture, "png").startswith(b"\x89PNG")

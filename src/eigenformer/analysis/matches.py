@@ -30,6 +30,7 @@ import torch
 
 from eigenformer.analysis.structure import adjacency_matrices, spread
 from eigenformer.data.batching import GraphDataset
+from eigenformer.data.progress import Reporter
 from eigenformer.model import Eigenformer
 
 HOPS = 5
@@ -97,20 +98,28 @@ def match_graph(model: Eigenformer, dataset: GraphDataset, index: int) -> GraphM
     return GraphMatches(patterns, heads, scores[which], lifts[which], attention[chosen])
 
 
-def match_graphs(model: Eigenformer, dataset: GraphDataset, limit: int | None = None) -> Matches:
-    """The scores of all heads over a set of graphs.
+def match_graphs(
+    model: Eigenformer,
+    dataset: GraphDataset,
+    limit: int | None = None,
+    report: Reporter | None = None,
+) -> Matches:
+    """The scores of all heads over a set of graphs; the time grows with the cube of their size.
 
     Args:
         model: Any.
         dataset: Its graphs.
         limit: How many to take, evenly from all of them (default: all).
+        report: Whom to tell how far it is.
     """
     chosen = spread(len(dataset), limit)
     scores, lifts = [], []
-    for adjacency, attention in _attention(model, dataset, chosen):
-        patterns = graph_patterns(adjacency)
-        scores.append(agreement(attention, patterns))
-        lifts.append(lift(attention, patterns))
+    with (report or Reporter()).step("matches", len(chosen)) as step:
+        for adjacency, attention in _attention(model, dataset, chosen):
+            patterns = graph_patterns(adjacency)
+            scores.append(agreement(attention, patterns))
+            lifts.append(lift(attention, patterns))
+            step.advance(1)
     # A graph says nothing of a pattern that tells none of its nodes apart.
     known, strength = np.ma.masked_invalid(scores), np.ma.masked_invalid(lifts)
     means = (known.mean(0), known.std(0), strength.mean(0))
@@ -170,22 +179,21 @@ def agreement(attention: np.ndarray, patterns: np.ndarray) -> np.ndarray:
         patterns: ``[patterns, n, n]``, those of :func:`graph_patterns`.
     """
     layers, heads, n, _ = attention.shape
-    patterns = np.concatenate([patterns[:-1], -patterns[-1:]])  # near before far
-    first, second = np.triu_indices(n, 1)
-    attention = attention.reshape(layers * heads, n, n)
-    step = max(1, _CHUNK_ENTRIES // max(1, len(attention) * len(first)))
+    nearer = np.concatenate([patterns[:-1], -patterns[-1:]])  # near before far
+    looks, says = attention.reshape(-1, n, n).swapaxes(0, 1), nearer.swapaxes(0, 1)
+    step = max(1, _CHUNK_ENTRIES // (layers * heads * n**2))
     rows = []
     for start in range(0, n, step):
-        part = slice(start, start + step)
-        looks, says = (
-            np.sign(values[:, part, first] - values[:, part, second]).astype(np.float32)
-            for values in (attention, patterns)
-        )
-        itself = np.arange(n)[part, None]
-        says *= (first != itself) & (second != itself)
-        agrees = np.matmul(looks.transpose(1, 0, 2), says.transpose(1, 2, 0))
+        nodes = np.arange(start, min(start + step, n))
+        above = (looks[nodes, :, :, None] > looks[nodes, :, None]).astype(np.float32)
+        order = np.sign(says[nodes, :, :, None] - says[nodes, :, None]).astype(np.float32)
+        here = nodes - start
+        order[here, :, nodes] = order[here, :, :, nodes] = 0  # a node itself takes no part
+        # Each pair of nodes is met twice, but counts for or against once: where it is "above".
+        flat = (len(nodes), -1, n**2)
+        agrees = above.reshape(flat) @ order.reshape(flat).swapaxes(1, 2)
         with np.errstate(invalid="ignore"):
-            rows.append(agrees / np.abs(says).sum(2).T[:, None])  # [rows, heads, patterns]
+            rows.append(2 * agrees / np.abs(order).sum((2, 3))[:, None])
     scores = np.ma.masked_invalid(np.concatenate(rows)).mean(0).filled(np.nan)
     return scores.reshape(layers, heads, len(patterns))
 

@@ -112,16 +112,17 @@ def _attention(arguments: argparse.Namespace) -> Picture:
     from eigenformer.training.reporting import LineReporter
 
     folders = (arguments.raw_dir, arguments.cache_dir)
-    found = load_folder(
-        arguments.run_folder, arguments.split, arguments.data, *folders, report=LineReporter()
-    )
+    report = LineReporter()
+    found = load_folder(arguments.run_folder, arguments.split, arguments.data, *folders, report)
     index, count = arguments.index, len(found.graphs)
     if not 0 <= index < count:
         raise ValueError(f"--index {index}: {arguments.split} has {count} graphs, from 0")
     subject = graph_of(found.graphs.archive, int(found.graphs.indices[index]))
     matches = match_graph(found.model, found.graphs, index)
-    learned = match_graphs(found.model, found.graphs, arguments.limit)
-    new = match_graphs(untrained(found.model), found.graphs, arguments.limit)
+    learned, new = (
+        match_graphs(model, found.graphs, arguments.limit, report)
+        for model in (found.model, untrained(found.model))
+    )
     print(f"The best match of each pattern over {learned.graphs} graphs of {arguments.split}:\n")
     print(match_table(learned, new), end="\n\n")
     name = f"{arguments.split} graph {index}"

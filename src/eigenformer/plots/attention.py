@@ -48,12 +48,8 @@ def draw_attention(found: GraphMatches, drawing: Drawing, name: str, run: str) -
         ax = axes(left, _ABOVE + side + _BETWEEN, side, side)
         _matrix(ax, attention)
         layer, head = found.heads[number]
-        ax.set_title(
-            f"layer {layer}, head {head}\n{_signed(found.scores[number])}, "
-            f"lift {found.lifts[number]:.2g}",
-            fontsize=SMALL,
-            linespacing=1.1,
-        )
+        about = _about(found.scores[number], found.lifts[number])
+        ax.set_title(f"layer {layer}, head {head}\n{about}", fontsize=SMALL, linespacing=1.1)
     return picture
 
 
@@ -68,8 +64,10 @@ def _matrix(ax: Axes, values: np.ndarray) -> None:
         spine.set_visible(True)
 
 
-def _signed(score: float) -> str:
-    return f"{score:.2f}".replace("-", "−")
+def _about(score: float, lift: float) -> str:
+    if np.isnan(score):
+        return "no score"  # of a pattern that tells no nodes apart
+    return f"{score:.2f}, lift {lift:.2g}".replace("-", "−")
 
 
 def _caption(name: str, run: str) -> str:
