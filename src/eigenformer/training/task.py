@@ -112,6 +112,8 @@ class EigenformerTask(pl.LightningModule):
             betas=(settings.betas[0], settings.betas[1]),
             eps=settings.eps,
             weight_decay=settings.weight_decay,
+            # One pass over the weights; Lightning clips no gradients with it in mixed precision.
+            fused=not str(self.trainer.precision).endswith("mixed"),
         )
         total = max(1, int(self.trainer.estimated_stepping_batches))
         warm = warmup_steps(settings.warmup_epochs, total // settings.epochs)
