@@ -94,5 +94,13 @@ def test_metrics_by_task():
     assert Outputs(kind="multiclass", num_outputs=3).metric == "accuracy"
     assert Outputs("node", "multiclass", 3).metric == "weighted_accuracy"
     assert Outputs("node", "binary").metric == "weighted_accuracy"
-    assert Outputs(kind="multilabel", num_outputs=3).metric == "average_precision"
+    assert Outputs(kind="multilabel", num_outputs=3).metric == "auroc"
+    assert Outputs(kind="multilabel", judged_by="average_precision").metric == "average_precision"
+    assert "auroc" in Outputs(kind="multiclass", num_outputs=2).metrics
+    assert [Outputs(judged_by=m).higher_is_better for m in ("mae", "rmse", "r2")] == [0, 0, 1]
     assert Outputs("node", "regression").metric == "mae"
+
+
+def test_a_file_that_cannot_be_written_is_named_by_its_own_name(tmp_path):
+    with pytest.raises(OSError, match=r"nowhere/model\.json'$"):
+        write_atomic(tmp_path / "nowhere" / "model.json", b"")

@@ -80,7 +80,8 @@ class Outputs(Settings):
     @property
     def metrics(self) -> tuple[MetricName, ...]:
         """All metrics that say something about them."""
-        return _METRICS[self.kind][self.level]
+        two = self.kind == "multiclass" and self.level == "graph" and self.num_outputs == 2
+        return (*_METRICS[self.kind][self.level], *(("auroc",) if two else ()))
 
     @property
     def higher_is_better(self) -> bool:
@@ -208,8 +209,9 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all: beside its place, to the disk, then renamed."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}~", dir=path.parent)
+    temporary = None
     try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}~", dir=path.parent)
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
             stream.flush()
@@ -219,7 +221,8 @@ def write_atomic(path: Path, data: bytes) -> None:
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:

@@ -91,11 +91,12 @@ def test_labels_of_ones_own_data_are_judged_by_the_area_under_the_roc_curve():
     [
         Outputs(num_outputs=2, mean=(1.0, -2.0), scale=(3.0, 0.5)),
         Outputs(kind="multiclass", num_outputs=3),
+        Outputs(kind="multiclass", num_outputs=2),
         Outputs(kind="binary"),
         Outputs("node", "multiclass", 3),
         Outputs("node", "binary"),
     ],
-    ids=lambda outputs: f"{outputs.level}-{outputs.kind}",
+    ids=lambda outputs: f"{outputs.level}-{outputs.kind}-{outputs.num_outputs}",
 )
 def test_all_metrics_agree_with_scikit_learn(outputs):
     metrics = pytest.importorskip("sklearn.metrics")
@@ -126,6 +127,8 @@ def test_all_metrics_agree_with_scikit_learn(outputs):
         if outputs.kind == "binary":
             expected["auroc"] = metrics.roc_auc_score(labels, raw[:, 0])
             expected["average_precision"] = metrics.average_precision_score(labels, raw[:, 0])
+        if outputs.num_outputs == 2:
+            expected["auroc"] = metrics.roc_auc_score(labels, raw[:, 1] - raw[:, 0])
         given = torch.tensor(labels)
         if outputs.kind == "binary":
             given = given.float().view(-1, 1)

@@ -137,7 +137,11 @@ class Score(nn.Module):
             pair = (predictions[known] > 0).long(), targets[known].long()
         for name, metric in self.metrics.items():
             if name in _OF_RANKS:
-                cast(Metric, metric).update(predictions.sigmoid(), targets)
+                if outputs.kind == "multiclass":  # of two classes the second is the label
+                    labels = torch.where(known, targets, torch.nan)[:, None]
+                    cast(Metric, metric).update(predictions.softmax(1)[:, 1:], labels)
+                else:
+                    cast(Metric, metric).update(predictions.sigmoid(), targets)
             elif name == "r2":
                 cast(Metric, metric).update(predictions, targets.to(predictions.dtype))
             elif pair[0].numel():
@@ -197,7 +201,7 @@ _OF_RANKS = ("auroc", "average_precision")
 def _metric(name: MetricName, outputs: Outputs) -> Metric:
     # The targets are checked once when the data is read, not in every step.
     options: dict[str, Any] = {"validate_args": False}
-    labels = outputs.num_outputs
+    labels = 1 if outputs.kind == "multiclass" else outputs.num_outputs
     classes = max(2, num_classes(outputs))
     makers: dict[str, Callable[[], Metric]] = {
         "mae": MeanAbsoluteError,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,9 @@ def predict_folder(
     source, out = Path(source), Path(out)
     if not source.exists():
         raise DataError(Problem(str(source), "there is no such file or folder"))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.is_dir() or not os.access(out.parent, os.W_OK):  # before any long work
+        raise DataError(Problem(str(out), "cannot be written to"))
     if is_table(source):
         header, rows = _predict_table(model, card, source, smiles or card.data.smiles)
     else:
@@ -68,7 +72,6 @@ def predict_folder(
         writer.writerow(row)
         count += 1
         predicted += row[-1] == ""
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(out, stream.getvalue().encode("utf-8"))
     return PredictionCounts(count, predicted)
 
