@@ -22,13 +22,11 @@ from eigenformer.data.fields import Field
 from eigenformer.data.molecules import featurizer
 from eigenformer.data.splits import random_split
 from eigenformer.model_folder import Outputs
-from eigenformer.training.data_module import GraphDataModule
+from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.inputs import encoders
 from eigenformer.training.loop import new_model
 from eigenformer.training.prediction import memory_spectra, molecules_archive, predict_graphs
-from eigenformer.training.recorder import Recorder
-from eigenformer.training.task import EigenformerTask
-from eigenformer.training.trainer import limited_threads, make_trainer, quiet
+from eigenformer.training.trainer import limited_threads
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -83,23 +81,16 @@ class _Estimator(BaseEstimator):
             seed = int(check_random_state(seed).randint(2**31 - 1))
         archive = archive.with_field("y", Field("graph", targets, targets.dtype))
         config = self._config(archive, outputs, int(seed))
-        dataset = GraphDataset(archive, memory_spectra(archive))
-        train, val = self._parts(targets, config.seed)
-        module = GraphDataModule(
-            GraphDataset(archive, dataset.spectra, indices=train),
-            GraphDataset(archive, dataset.spectra, indices=val),
-            batch_size=self.batch_size,
-            seed=config.seed,
+        spectra = memory_spectra(archive)
+        train, val = (
+            GraphDataset(archive, spectra, indices=part)
+            for part in self._parts(targets, config.seed)
         )
         # The caller's random numbers are none of our business.
-        with torch.random.fork_rng(devices=[]), quiet(), limited_threads(self.threads):
+        with torch.random.fork_rng(devices=[]), limited_threads(self.threads):
             model, outputs, _ = new_model(config, outputs)
-            task = EigenformerTask(model, outputs, config.training, config.seed)
-            recorder = Recorder()
-            make_trainer(config, [recorder], enable_checkpointing=True).fit(task, datamodule=module)
-        model.load_state_dict(recorder.best_state)
+            self.history_ = fit_in_memory(model, outputs, config, train, val)
         self.model_, self.outputs_ = model.eval(), outputs
-        self.history_ = recorder.rows
 
     def _predict(self, X: Graphs) -> np.ndarray:
         check_is_fitted(self, "model_")

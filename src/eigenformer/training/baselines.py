@@ -16,14 +16,12 @@ from eigenformer.config import EigenformerConfig, RunConfig
 from eigenformer.data.batching import GraphDataset
 from eigenformer.model import Eigenformer, build_encoder
 from eigenformer.model_folder import Outputs
-from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.evaluation import evaluate
+from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.inputs import TrainingData
 from eigenformer.training.metrics import Score
-from eigenformer.training.recorder import Recorder
 from eigenformer.training.seeding import derived_seed
-from eigenformer.training.task import EigenformerTask, read_targets
-from eigenformer.training.trainer import make_trainer, quiet
+from eigenformer.training.task import read_targets
 
 Network = Literal["GCN", "GIN"]
 NETWORKS: tuple[Network, ...] = get_args(Network)
@@ -91,15 +89,8 @@ def train_baseline(network: Network, config: RunConfig, data: TrainingData) -> B
     """Trains with the optimiser, schedule, batches, seed and choice of the best epoch of a run."""
     torch.manual_seed(derived_seed(config.seed, "weights"))
     model = Baseline(network, config.model)
-    module = GraphDataModule(
-        data.dataset("train"), data.dataset("val"), None, config.training.batch_size, config.seed
-    )
-    recorder = Recorder()
-    with quiet():
-        task = EigenformerTask(model, data.outputs, config.training, config.seed)
-        make_trainer(config, [recorder]).fit(task, datamodule=module)
-        model.load_state_dict(recorder.best_state)
-        test = evaluate(model, data.dataset("test"), data.outputs, config.training.batch_size)
+    fit_in_memory(model, data.outputs, config, data.dataset("train"), data.dataset("val"))
+    test = evaluate(model, data.dataset("test"), data.outputs, config.training.batch_size)
     return BaselineResult(network, model.num_parameters(), test)
 
 

@@ -1,0 +1,27 @@
+"""Training without a run folder."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from eigenformer.config import RunConfig
+from eigenformer.data.batching import GraphDataset
+from eigenformer.model_folder import Outputs
+from eigenformer.training.data_module import GraphDataModule
+from eigenformer.training.recorder import Recorder
+from eigenformer.training.task import EigenformerTask
+from eigenformer.training.trainer import make_trainer, quiet
+
+
+def fit_in_memory(
+    model: nn.Module, outputs: Outputs, config: RunConfig, train: GraphDataset, val: GraphDataset
+) -> list[dict[str, float]]:
+    """Trains a model, leaves it with its best weights, and returns the metrics of every epoch."""
+    size = config.training.batch_size
+    module = GraphDataModule(train, val, batch_size=size, seed=config.seed)
+    task = EigenformerTask(model, outputs, config.training, config.seed)
+    recorder = Recorder()
+    with quiet():
+        make_trainer(config, [recorder]).fit(task, datamodule=module)
+    model.load_state_dict(recorder.best_state)
+    return recorder.rows
