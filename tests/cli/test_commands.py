@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
 import sys
@@ -224,3 +225,13 @@ def test_help_is_quick_and_loads_no_pytorch():
         start = time.perf_counter()
         subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True)
         assert time.perf_counter() - start < 1 or arguments != ["--help"]
+
+
+def test_a_terminal_that_is_not_utf8_shows_question_marks(monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="ascii"))
+    with pytest.raises(SystemExit) as stopped:
+        main(["figures", "--help"])
+    sys.stdout.flush()
+    assert stopped.value.code == 0
+    assert b"what each head learned: ?? over" in written.getvalue()

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 from eigenformer import __version__
 from eigenformer.cli.parser import Parser
@@ -36,6 +37,8 @@ _INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     argv = sys.argv[1:] if argv is None else list(argv)
+    if isinstance(sys.stdout, TextIOWrapper):  # a terminal may know no φ
+        sys.stdout.reconfigure(errors="replace")
     parser = Parser(
         prog="eigenformer", description="Graph transformers without positional encodings."
     )
