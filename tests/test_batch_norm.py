@@ -59,3 +59,17 @@ def test_keeps_its_output_and_not_its_input() -> None:
         y = BatchNorm(4, affine=False)(x)
     assert y.data_ptr() in kept
     assert x.data_ptr() not in kept
+
+
+def test_compiles_in_one_graph() -> None:
+    torch.manual_seed(0)
+    plain, inner = BatchNorm(4, affine=False), BatchNorm(4, affine=False)
+    compiled = torch.compile(inner, backend="aot_eager", fullgraph=True)
+    found = []
+    for norm in (plain, compiled):
+        x = torch.linspace(-1, 2, 36).reshape(9, 4).requires_grad_()
+        norm(x.sin()).square().sum().backward()
+        found.append(x.grad)
+    torch.testing.assert_close(*found)
+    torch.testing.assert_close(plain.running_mean, inner.running_mean)
+    assert int(inner.num_batches_tracked) == 1

@@ -28,7 +28,7 @@ def check(case: Case) -> None:
     exact = example.results(LiteralAttention(example.in_double()), keep, seed)
     literal = example.results(LiteralAttention(example.graphs), keep, seed)
     native = example.results(kernel, keep, seed)
-    # φ₁'s last bias shifts all logits alike: its gradient is 0, and what is seen is rounding.
+    # Gradients that are 0 but for rounding are measured against the others.
     scale = max(float(x.abs().max()) for x in exact if x.numel())
     excess = []
     for a, b, c in zip(native, literal, exact, strict=True):
@@ -36,7 +36,7 @@ def check(case: Case) -> None:
         excess.append((a - c).abs() - (8 * off + 2e-5 * size + 2e-6 * scale))
     if max(float(x.max()) for x in excess if x.numel()) <= 0:
         return
-    # Nothing is allowed for but pairs so near to a knot that rounding decides the side.
+    # Nothing more is allowed for than what rounding does at a knot, or to a sum that cancels.
     near = allowances(example, keep)
     for number, x in enumerate(excess):
         allowed = near[number - len(excess)] if number >= len(excess) - len(near) else 0.0
