@@ -91,7 +91,7 @@ class EigenformerLayer(nn.Module):
         self.norm2 = BatchNorm(channels, affine=norm_affine)
         self.ffn = nn.Sequential(
             nn.Linear(channels, width),
-            nn.ReLU(),
+            nn.ReLU(inplace=True),
             nn.Dropout(dropout),
             nn.Linear(width, channels),
             nn.Dropout(dropout),
@@ -126,10 +126,13 @@ class EigenformerLayer(nn.Module):
         check_batch_norm(self, x.size(0))
         attended = self.attention(x, graphs, edge_attr, no_edge, return_attention, edge_kind)
         attended, attention = attended if return_attention else (attended, None)
-        if degree_scale is not None:
-            attended = attended * degree_scale
-        elif self.degree_scaler is not None:
-            attended = self.degree_scaler(attended, graphs.graphs.degrees)
-        x = self.norm1(x + self.dropout(attended))
-        x = self.norm2(x + self.ffn(x))
+        if degree_scale is None and self.degree_scaler is not None:
+            degree_scale = self.degree_scaler.scale(graphs.graphs.degrees)
+        attended = self.dropout(attended)
+        # As few passes, and as few tensors, as there are: a step's memory is made of these.
+        if degree_scale is None:
+            x = self.norm1(x + attended)
+        else:
+            x = self.norm1(torch.addcmul(x, attended, degree_scale))
+        x = self.norm2(self.ffn(x).add_(x))
         return x if attention is None else (x, attention)

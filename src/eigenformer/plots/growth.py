@@ -56,5 +56,7 @@ def _curves(ax: Axes, records: Sequence[Mapping[str, Any]], figure: str) -> None
         if points:
             ax.plot(*zip(*points, strict=True), marker="o", ms=2.5, color=colour, label=model)
     ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(numticks=6))
+    low, high = ax.get_ylim()
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1,)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_minor_locator(NullLocator())
