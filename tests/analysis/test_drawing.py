@@ -83,3 +83,14 @@ def test_tiny_graphs_can_be_drawn(nodes: int) -> None:
 def test_a_graph_too_large_to_draw_is_refused() -> None:
     with pytest.raises(DataError, match=f"{MOST_NODES + 1} nodes are too many"):
         draw_graph(np.zeros((2, 0), np.int64), MOST_NODES + 1)
+
+
+def test_carbon_has_a_letter_only_where_it_stands_alone() -> None:
+    assert draw_smiles("C").letters == ("C",)
+    assert draw_smiles("CO.C").letters == ("", "O", "C")
+
+
+def test_the_refusal_of_a_huge_molecule_is_short() -> None:
+    with pytest.raises(DataError, match="601 nodes are too many") as refusal:
+        draw_smiles("C" * (MOST_NODES + 1))
+    assert len(str(refusal.value)) < 150

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from eigenformer.cli import main
+from eigenformer.config import DataConfig
+from eigenformer.model import Eigenformer
+from eigenformer.model_folder import ModelCard, Outputs, save_model
 
 
 def test_a_page_for_a_molecule(run, tmp_path, capsys):
@@ -21,6 +24,21 @@ def test_a_page_for_a_graph_of_the_runs_own(run, tmp_path):
     out = tmp_path / "e.html"
     assert main(["explain", str(run), "test", "--index", "1", "--out", str(out)]) == 0
     assert "true: " in out.read_text("utf-8")
+
+
+def test_atoms_that_no_training_had_are_named(tmp_path):
+    model = Eigenformer.from_preset("zinc", layers=1)
+    data = DataConfig("zinc")
+    save_model(tmp_path / "m", model, ModelCard(model.config, Outputs(names=("y",)), data))
+    for smiles, told in (("CC[Na]", True), ("CCO", False)):
+        out = tmp_path / "e.html"
+        assert main(["explain", str(tmp_path / "m"), smiles, "--out", str(out)]) == 0
+        assert ("no atoms of the kind of" in out.read_text("utf-8")) == told
+
+
+def test_a_page_is_html(run, tmp_path, capsys):
+    assert main(["explain", str(run), "CCO", "--out", str(tmp_path / "e.png")]) == 2
+    assert "ends in .html" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,13 @@ def test_potentials(tmp_path, capsys, raw_dir, cache_dir):
     assert "pattern-n10, 10 graphs" in text
 
 
+def test_potentials_of_a_table_that_is_not_prepared(tmp_path, capsys):
+    table = tmp_path / "m.csv"
+    table.write_text("smiles\nCCO\nCCCN\nc1ccccc1C\n")
+    assert figures("potentials", table, "--out", tmp_path / "p.svg") == 0
+    assert "m.csv" in (tmp_path / "p.svg").read_text("utf-8")
+
+
 def test_too_large_to_draw(tmp_path, capsys):
     out = tmp_path / "a.svg"
     assert figures("substructures", "C" * 601, "--out", out) == 2

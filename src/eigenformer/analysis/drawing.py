@@ -42,6 +42,15 @@ class Drawing:
     def __len__(self) -> int:
         return len(self.positions)
 
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The labels as chemists write them: carbon has none, unless it stands alone."""
+        alone = np.setdiff1d(np.arange(len(self)), self.edges).tolist()
+        return tuple(
+            "" if label == "C" and node not in alone else label
+            for node, label in enumerate(self.labels)
+        )
+
 
 def draw_smiles(smiles: str) -> Drawing:
     """A molecule in RDKit's layout, its atoms in the order they are written."""
@@ -167,8 +176,9 @@ def _atoms(x: np.ndarray, featurizer: str) -> list[tuple[str, int]]:
 
 def _check_size(num_nodes: int, name: str = "the graph") -> None:
     if num_nodes > MOST_NODES:
+        shown = name if len(name) < 50 else f"{name[:40]}…"
         raise DataError(
-            f"{name}: {num_nodes} nodes are too many to draw; at most {MOST_NODES} can be shown"
+            f"{shown}: {num_nodes} nodes are too many to draw; at most {MOST_NODES} can be shown"
         )
 
 

@@ -12,10 +12,12 @@ from torch_geometric.data import Data
 from eigenformer.analysis.filters import Filters, learned_filters
 from eigenformer.analysis.heads import attention_of
 from eigenformer.analysis.subject import Subject, featurizer_of, find_subject, graph_of
+from eigenformer.config import DataConfig
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
 from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import Sources
+from eigenformer.data.zinc import KNOWN_ATOMS
 from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
 from eigenformer.training.evaluation import trained_on
 from eigenformer.training.inputs import load_data
@@ -40,6 +42,7 @@ class Explanation:
             negative where not known; None where nothing is known.
         attention: ``[layers, heads, n, n]``; row i says where node i looks.
         filters: What the heads do with the spectrum.
+        unknown: The nodes whose type the model's vocabulary does not have.
     """
 
     model: str
@@ -49,6 +52,7 @@ class Explanation:
     target: np.ndarray | None
     attention: np.ndarray
     filters: Filters
+    unknown: tuple[int, ...] = ()
 
 
 def explain(
@@ -98,6 +102,7 @@ def explain(
         _target(card.outputs, subject.data, len(seen.prediction)),
         seen.weights.numpy(),
         learned_filters(model),
+        _unknown(card.data, subject),
     )
 
 
@@ -129,3 +134,10 @@ def _target(outputs: Outputs, data: Data, rows: int) -> np.ndarray | None:
     if not isinstance(data.y, torch.Tensor) or data.y.numel() != rows * columns:
         return None
     return read_targets(outputs, data).numpy()
+
+
+def _unknown(data: DataConfig, subject: Subject) -> tuple[int, ...]:
+    """ZINC's vocabulary has 21 types of atoms; all others are one, which no training has seen."""
+    if featurizer_of(data) != "zinc":
+        return ()
+    return tuple((subject.data.x.view(-1) == KNOWN_ATOMS).nonzero().view(-1).tolist())

@@ -91,13 +91,19 @@ def _potentials(arguments: argparse.Namespace) -> Picture:
     from eigenformer.analysis.potentials import cached_spectra, mean_potentials
     from eigenformer.data.archive import GraphArchive
     from eigenformer.data.listing import find_archive, spectra_folders
+    from eigenformer.data.own import read_own
     from eigenformer.data.sources import Sources
+    from eigenformer.data.store import MANIFEST
     from eigenformer.plots.potentials import draw_potentials
 
     sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
-    folders = [find_archive(name, sources) for name in arguments.datasets]
     found = []
-    for folder in folders:
+    for name in arguments.datasets:
+        if Path(name).exists() and not (Path(name) / MANIFEST).is_file():
+            archive = read_own(name).archive  # the user's own graphs, not prepared
+            found.append(mean_potentials(Path(name).name, archive, None, arguments.limit))
+            continue
+        folder = find_archive(name, sources)
         archive = GraphArchive.open(folder)
         spectra = cached_spectra(archive, spectra_folders(folder, sources))
         found.append(mean_potentials(folder.name, archive, spectra, arguments.limit))

@@ -32,6 +32,7 @@ def explain_page(explanation: Explanation) -> str:
         counts=_counts(explanation),
         prediction=prediction_html(explanation.outputs, explanation.prediction),
         target=target_html(explanation.outputs, explanation.target),
+        remark=_remark(explanation),
         drawing=graph_svg(drawing, f"{subject.name}, drawn", _node_names(explanation)),
         below_picture="" if few else spectrum,
         below_heads=spectrum if few else "",
@@ -90,6 +91,15 @@ def _node_names(explanation: Explanation) -> tuple[str, ...]:
     drawing = explanation.subject.drawing
     names = names_of(drawing.labels)
     return names if drawing.is_molecule else tuple(f"node {name}" for name in names)
+
+
+def _remark(explanation: Explanation) -> str:
+    if not explanation.unknown:
+        return ""
+    names = _node_names(explanation)
+    which = ", ".join(names[node] for node in explanation.unknown)
+    said = f"The model's training had no atoms of the kind of {which}: do not trust this number."
+    return f'<p class="hint">{text(said)}</p>'
 
 
 def _counts(explanation: Explanation) -> str:

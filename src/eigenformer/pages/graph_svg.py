@@ -67,9 +67,7 @@ def graph_svg(
 def _atoms(
     drawing: Drawing, layout: Layout, names: tuple[str, ...] | None, marked: Collection[int]
 ) -> Iterator[str]:
-    for node, (label, (x, y)) in enumerate(zip(drawing.labels, layout.positions, strict=True)):
-        # Carbon is what has no letter, as chemists draw it.
-        shown = "" if label == "C" else label
+    for node, (shown, (x, y)) in enumerate(zip(drawing.letters, layout.positions, strict=True)):
         plain = drawing.is_molecule and not shown
         radius = layout.radius * (0.72 if plain else 1)
         size = layout.radius * (1.05 if len(shown) < 2 else 0.85)

@@ -81,5 +81,7 @@ def _json(data: Mapping[str, Any]) -> str:
 def save_page(page: str, path: str | Path) -> None:
     """Writes a page, whole or not at all."""
     path = Path(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{path}: a page is HTML; give a name that ends in .html")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, page.encode("utf-8"))

@@ -39,8 +39,8 @@ def draw_structure(ax: Axes, drawing: Drawing, scale: float) -> None:
     if scale < _LEGIBLE:
         return
     size = max(SMALL, min(9.0, 0.42 * scale))
-    for (x, y), label in zip(drawing.positions, drawing.labels, strict=True):
-        if label != "C":
+    for (x, y), label in zip(drawing.positions, drawing.letters, strict=True):
+        if label:
             ax.text(
                 *(x, y, label),
                 ha="center",
