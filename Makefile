@@ -37,7 +37,7 @@ figures: install
 	$(DRAW) architecture zinc-feat --out docs/figures/architecture.svg
 
 test: install
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow' --numprocesses auto --dist loadfile
 
 test-slow: install
 	$(BIN)/python -m pytest -m slow

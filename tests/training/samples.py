@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -52,7 +53,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def start(*arguments: object, cwd: Path, **environment: str) -> subprocess.Popen[str]:
-    """The program in a process of its own."""
+    """The program in a process of its own, which hears Ctrl-C also where the tests do not."""
     return subprocess.Popen(
         [sys.executable, "-m", "eigenformer", *map(str, arguments)],
         cwd=cwd,
@@ -60,6 +61,7 @@ def start(*arguments: object, cwd: Path, **environment: str) -> subprocess.Popen
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
