@@ -14,6 +14,13 @@ def test_right_backends_agree() -> None:
     assert check.cases == 5
 
 
+def test_many_batches_agree() -> None:
+    """As many as a fast machine takes in ten seconds."""
+    (check,) = check_backends(["auto"], seconds=1e9)
+    assert check.cases == 50
+    assert check.agrees
+
+
 def test_a_wrong_backend_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = GroupedAttention.attend
 
