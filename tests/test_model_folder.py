@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from eigenformer import Eigenformer
-from eigenformer.model_folder import ModelFolderError, Outputs, load_model, write_atomic
+from eigenformer.model_folder import ModelFolderError, Outputs, load_model
 from tests.graphs import random_batch, small_config
 
 
@@ -75,20 +75,6 @@ def test_a_folder_without_a_model(tmp_path):
         Eigenformer.load(tmp_path)
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    file = tmp_path / "file"
-    write_atomic(file, b"old")
-
-    def full(_handle):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_atomic(file, b"new")
-    assert file.read_bytes() == b"old"
-    assert [f.name for f in tmp_path.iterdir()] == ["file"]
-
-
 def test_metrics_by_task():
     assert Outputs().metric == "mae"
     assert Outputs(kind="multiclass", num_outputs=3).metric == "accuracy"
@@ -99,8 +85,3 @@ def test_metrics_by_task():
     assert "auroc" in Outputs(kind="multiclass", num_outputs=2).metrics
     assert [Outputs(judged_by=m).higher_is_better for m in ("mae", "rmse", "r2")] == [0, 0, 1]
     assert Outputs("node", "regression").metric == "mae"
-
-
-def test_a_file_that_cannot_be_written_is_named_by_its_own_name(tmp_path):
-    with pytest.raises(OSError, match=r"nowhere/model\.json'$"):
-        write_atomic(tmp_path / "nowhere" / "model.json", b"")

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, overload
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
+from torch_geometric.nn import global_add_pool, global_mean_pool
 
 from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.config import (
@@ -212,11 +213,8 @@ class Eigenformer(nn.Module):
     def _pool(self, x: Tensor, graphs: RaggedGraphs) -> Tensor | None:
         if self.config.pooling == "none":
             return None
-        total = x.new_zeros(graphs.num_graphs, x.size(1)).index_add(0, graphs.node_graph, x)
-        if self.config.pooling == "sum":
-            return total
-        count = total.new_zeros(graphs.num_graphs)
-        return total / count.index_add(0, graphs.node_graph, torch.ones_like(x[:, 0]))[:, None]
+        pool = global_add_pool if self.config.pooling == "sum" else global_mean_pool
+        return pool(x, graphs.node_graph, graphs.num_graphs)
 
     def _features(self, batch: Data, graphs: RaggedGraphs) -> tuple[Tensor, Tensor | None]:
         """The raw features, checked against what the encoders know."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from eigenformer.config import ConfigError, DataConfig, EigenformerConfig, Settings
+from eigenformer.files import write_atomic
 from eigenformer.options import MetricName, TargetKind
 
 if TYPE_CHECKING:
@@ -205,24 +204,6 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
     if digest is not None and digest != _digest(tensors):
         raise ModelFolderError(f"{file}: its checksum does not fit: it was altered")
     return tensors
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all: beside its place, to the disk, then renamed."""
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}~", dir=path.parent)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:

@@ -67,7 +67,7 @@ def _train(
 
 
 def _write(table: str, ablation: Ablation, out: Path) -> None:
-    from eigenformer.model_folder import write_atomic
+    from eigenformer.files import write_atomic
     from eigenformer.training.ablation_tables import records
 
     write_atomic(out / "table.md", table.encode())

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints or writes both tables."""
-    from eigenformer.model_folder import write_atomic
+    from eigenformer.files import write_atomic
     from eigenformer.training.tables import result_tables
 
     text = result_tables(arguments.folder)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eigenformer.model_folder import write_atomic
+from eigenformer.files import write_atomic
 
 _FILES = resources.files("eigenformer.pages") / "templates"
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.font_manager import FontProperties
 from matplotlib.transforms import Bbox
 
-from eigenformer.model_folder import write_atomic
+from eigenformer.files import write_atomic
 from eigenformer.nearest import unknown
 from eigenformer.plots.style import SMALL, house_style
 

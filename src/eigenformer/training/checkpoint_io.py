@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from lightning.pytorch.plugins.io import CheckpointIO
 
-from eigenformer.model_folder import write_atomic
+from eigenformer.files import write_atomic
 from eigenformer.training.run_folder import RunError
 
 

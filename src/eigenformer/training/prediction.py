@@ -21,8 +21,9 @@ from eigenformer.data.molecules import MoleculeGraph, featurizer, molecule_field
 from eigenformer.data.own import OwnData, form_of, read_own
 from eigenformer.data.spectra import Spectra
 from eigenformer.data.tables import is_table, read_rows
+from eigenformer.files import write_atomic
 from eigenformer.model import Eigenformer
-from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model, write_atomic
+from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
 from eigenformer.nearest import unknown
 from eigenformer.spectrum import laplacian_spectra
 from eigenformer.training.data_module import EpochBatches, graph_loader

@@ -28,7 +28,7 @@ from typing import Any
 import yaml
 
 from eigenformer.config import ConfigError, RunConfig, parse_yaml
-from eigenformer.model_folder import write_atomic
+from eigenformer.files import write_atomic
 
 CONFIG, METRICS, CHECKPOINT, SUMMARY = "config.yaml", "metrics.csv", "last.ckpt", "summary.json"
 LOGS = "tensorboard"
