@@ -75,29 +75,27 @@ def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:
     lines = [
         "**Our runs**",
         "",
-        "| preset | seed | test | epochs | seconds an epoch | memory | paper: test | epochs | "
-        "seconds an epoch | memory | GPS | GRIT |",
-        "| ---" * 12 + " |",
+        "| preset | seed | test | paper | GPS | GRIT | epochs | seconds an epoch | paper | "
+        "peak memory | paper |",
+        "|" + " --- |" * 11,
     ]
     for run in sorted(runs, key=lambda run: (run.summary["preset"], run.summary["seed"])):
         summary, preset = run.summary, load_preset(run.summary["preset"])
         table = next(t for t in tables if preset.dataset in t["columns"])
         column = table["columns"][preset.dataset]
         test = (100 if column["percent"] else 1) * summary["test"]
-        peers = [_paper_cell(table["rows"][n].get(preset.dataset), column) for n in _PEERS]
         paper = preset.paper
         cells = [
             preset.name,
             str(summary["seed"]),
             f"{column['metric']} {test:.{column['digits']}f}",
-            str(summary["epochs_planned"]),
-            f"{summary['seconds_per_epoch']:.0f}, CPU, {_threads(summary)}",
-            f"{summary['peak_memory_mb'] / 1000:.1f} GB",
             f"{paper.result:.{column['digits']}f}",
-            str(preset.training.epochs),
-            f"{paper.epoch_seconds:.0f}, {paper.accelerator}",
+            *(_paper_cell(table["rows"][name].get(preset.dataset), column) for name in _PEERS),
+            f"{summary['epochs_planned']} of {preset.training.epochs}",
+            f"{summary['seconds_per_epoch']:.0f} (CPU, {_threads(summary)})",
+            f"{paper.epoch_seconds:.0f} ({paper.accelerator})",
+            f"{summary['peak_memory_mb'] / 1000:.1f} GB",
             f"{paper.memory_gb:.1f} GB",
-            *peers,
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines if len(lines) > 4 else [*lines[:2], "None here."])
