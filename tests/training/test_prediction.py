@@ -1,4 +1,4 @@
-"""Predictions for graphs that are no molecules."""
+"""Predictions for graphs that are no molecules, and by a model of ZINC."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from eigenformer import Eigenformer
 from eigenformer.cli import main
+from eigenformer.config import DataConfig, load_preset
+from eigenformer.model_folder import ModelCard, Outputs, save_model
 from tests.training.samples import SMALL, read_rows
 
 
@@ -56,3 +59,16 @@ def test_no_graph_that_the_model_can_take_is_an_error(rings, tmp_path, capsys):
     assert main(["predict", str(rings), str(new), "--out", str(tmp_path / "p.csv")]) == 2
     assert "x: " in capsys.readouterr().err
     assert not (tmp_path / "p.csv").exists()
+
+
+def test_a_model_of_zinc_takes_smiles(tmp_path):
+    pytest.importorskip("rdkit")
+    small = load_preset("zinc").model.replace(layers=1, hidden_dim=8)
+    card = ModelCard(small, Outputs(), DataConfig("zinc"))
+    save_model(tmp_path / "model", Eigenformer(small), card)
+    table, out = tmp_path / "new.csv", tmp_path / "p.csv"
+    table.write_text("smiles\nCC(=O)Nc1ccc(O)cc1\nOB(O)c1ccccc1\n")
+    assert main(["predict", str(tmp_path / "model"), str(table), "--out", str(out)]) == 0
+    rows = read_rows(out)
+    assert [bool(row["predicted_0"]) for row in rows] == [True, False]
+    assert rows[1]["reason"].endswith("ZINC, on which the model was trained, has no atom 'B'")

@@ -11,16 +11,14 @@ from torch_geometric.data import Data
 
 from eigenformer.analysis.filters import Filters, learned_filters
 from eigenformer.analysis.heads import attention_of
-from eigenformer.analysis.subject import Subject, featurizer_of, find_subject, graph_of
-from eigenformer.config import DataConfig
+from eigenformer.analysis.subject import Subject, find_subject, graph_of
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
 from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import Sources
-from eigenformer.data.zinc import KNOWN_ATOMS
 from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
 from eigenformer.training.evaluation import trained_on
-from eigenformer.training.inputs import load_data
+from eigenformer.training.inputs import featurizer_of, load_data, unseen_atoms
 from eigenformer.training.prediction import in_units
 from eigenformer.training.task import read_targets
 
@@ -102,7 +100,7 @@ def explain(
         _target(card.outputs, subject.data, len(seen.prediction)),
         seen.weights.numpy(),
         learned_filters(model),
-        _unknown(card.data, subject),
+        unseen_atoms(card.data, subject.data.x.numpy()),
     )
 
 
@@ -134,10 +132,3 @@ def _target(outputs: Outputs, data: Data, rows: int) -> np.ndarray | None:
     if not isinstance(data.y, torch.Tensor) or data.y.numel() != rows * columns:
         return None
     return read_targets(outputs, data).numpy()
-
-
-def _unknown(data: DataConfig, subject: Subject) -> tuple[int, ...]:
-    """ZINC's vocabulary has 21 types of atoms; all others are one, which no training has seen."""
-    if featurizer_of(data) != "zinc":
-        return ()
-    return tuple((subject.data.x.view(-1) == KNOWN_ATOMS).nonzero().view(-1).tolist())

@@ -17,7 +17,6 @@ from eigenformer.analysis.drawing import (
     draw_smiles,
     draw_superpixels,
 )
-from eigenformer.config import DataConfig
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DataError, Problem
@@ -88,11 +87,6 @@ def graph_of(archive: GraphArchive, index: int, k: int | None = None) -> Subject
     else:
         drawing = draw_features(edge_index, data.x.numpy(), data.edge_attr.numpy(), features)
     return Subject(name, LaplacianSpectrum(k)(data), drawing)
-
-
-def featurizer_of(data: DataConfig) -> str:
-    """How a SMILES becomes a graph for a model that was trained on these data."""
-    return "zinc" if data.dataset == "zinc" else data.featurizer
 
 
 def find_subject(

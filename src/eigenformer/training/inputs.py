@@ -28,6 +28,7 @@ from eigenformer.data.progress import Reporter
 from eigenformer.data.spectra import Spectra
 from eigenformer.data.store import MANIFEST
 from eigenformer.data.tables import is_table, read_table
+from eigenformer.data.zinc import KNOWN_ATOMS
 from eigenformer.model_folder import Outputs
 from eigenformer.nearest import unknown
 from eigenformer.options import MetricName
@@ -61,6 +62,18 @@ class TrainingData:
         if split not in known:
             raise DataError(unknown(f"split '{split}'", split, known))
         return GraphDataset(self.archive, self.spectra, indices=known[split])
+
+
+def featurizer_of(data: DataConfig) -> str:
+    """How a SMILES becomes a graph for a model that was trained on these data."""
+    return "zinc" if data.dataset == "zinc" else data.featurizer
+
+
+def unseen_atoms(data: DataConfig, x: np.ndarray) -> tuple[int, ...]:
+    """The atoms of a kind that ZINC does not have, for a model that was trained on it."""
+    if data.dataset != "zinc":
+        return ()
+    return tuple(np.flatnonzero(x.reshape(-1) == KNOWN_ATOMS).tolist())
 
 
 def is_benchmark(dataset: str) -> bool:

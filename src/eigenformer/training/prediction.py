@@ -13,11 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eigenformer.config import DataConfig
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.graph_tables import read_graph_tables
-from eigenformer.data.molecules import MoleculeGraph, featurizer, molecule_fields
+from eigenformer.data.molecules import (
+    MoleculeGraph,
+    featurizer,
+    molecule_fields,
+    parse_smiles,
+    zinc_words,
+)
 from eigenformer.data.own import OwnData, form_of, read_own
 from eigenformer.data.spectra import Spectra
 from eigenformer.data.tables import is_table, read_rows
@@ -27,7 +34,7 @@ from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_
 from eigenformer.nearest import unknown
 from eigenformer.spectrum import laplacian_spectra
 from eigenformer.training.data_module import EpochBatches, graph_loader
-from eigenformer.training.inputs import is_archive
+from eigenformer.training.inputs import featurizer_of, is_archive, unseen_atoms
 
 _CHUNK = 1024
 _REASON = "reason"
@@ -157,7 +164,7 @@ def _predict_rows(
     """Chunk by chunk: each row as it came, its prediction, and why it has none."""
     assert card.outputs is not None
     assert card.data is not None
-    outputs, make = card.outputs, featurizer(card.data.featurizer)
+    outputs, features = card.outputs, featurizer_of(card.data)
     names = prediction_names(outputs)
     for start in range(0, len(rows), _CHUNK):
         chunk = rows[start : start + _CHUNK]
@@ -167,18 +174,27 @@ def _predict_rows(
             reason = problem
             if not reason:
                 try:
-                    graphs.append(make(cells[column].strip()))
+                    graphs.append(_molecule(cells[column].strip(), card.data))
                 except DataError as error:
                     reason = str(error)
             reasons.append(reason)
         predictions: Iterator[list[str]] = iter(())
         if graphs:
-            archive = molecules_archive(graphs, card.data.featurizer)
+            archive = molecules_archive(graphs, features)
             values = predict_graphs(model, archive, outputs, frequencies=card.data.frequencies)
             predictions = iter([prediction_cells(outputs, row) for row in values.numpy()])
         for (cells, _), reason in zip(chunk, reasons, strict=True):
             shown = [*cells, *[""] * (width - len(cells))][:width]
             yield [*shown, *([""] * len(names) if reason else next(predictions)), reason]
+
+
+def _molecule(smiles: str, data: DataConfig) -> MoleculeGraph:
+    graph = featurizer(featurizer_of(data))(smiles)
+    if unseen := unseen_atoms(data, graph.x):
+        words = zinc_words(parse_smiles(smiles))
+        which = ", ".join(sorted({f"'{words[atom]}'" for atom in unseen}))
+        raise DataError(f"'{smiles}': ZINC, on which the model was trained, has no atom {which}")
+    return graph
 
 
 def _predict_archive(
@@ -262,10 +278,9 @@ def prediction_cells(outputs: Outputs, values: np.ndarray) -> list[str]:
 def _check_molecules(model: Eigenformer, card: ModelCard) -> None:
     """Whether the model was trained on what a SMILES becomes."""
     assert card.data is not None
-    make = featurizer(card.data.featurizer)
     try:
         small = model.config.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
-        archive = molecules_archive([make("CO")], card.data.featurizer)
+        archive = molecules_archive([_molecule("CO", card.data)], featurizer_of(card.data))
         dataset = GraphDataset(archive, memory_spectra(archive, card.data.frequencies))
         Eigenformer(small).eval()(dataset.batch([0]))
     except ValueError as error:
