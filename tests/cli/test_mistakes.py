@@ -18,6 +18,8 @@ MISTAKES = {
         "'zink': unknown; the nearest is 'zinc'",
     ),
     "preset of another dataset": ("train zinc --preset mnist", "take one of zinc, zinc-feat"),
+    "preset as data": ("train zinc-feat", "is a preset; say  zinc --preset zinc-feat"),
+    "misspelt ablation": ("ablate frequencies zinc-fet", "the nearest is 'zinc-feat'"),
     "no file": ("train nofile.csv --target y", "nofile.csv: there is no such file or folder"),
     "no data": ("train", "which data? Give a benchmark's name or a path"),
     "no target": ("train m.csv", "Say --target (there: smiles, sol)"),

@@ -10,6 +10,7 @@ from typing import Any
 from eigenformer.config import ConfigError, RunConfig, load_preset, merge, presets
 from eigenformer.data.progress import Reporter
 from eigenformer.model_folder import load_model
+from eigenformer.nearest import unknown
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.training.evaluation import evaluate, seeded_batches
 from eigenformer.training.inputs import TrainingData
@@ -135,8 +136,8 @@ def ablate(
     for number, variant in enumerate(variants, 1):
         results = []
         for seed in seeds:
-            report.say(f"{name}, variant {number} of {len(variants)}: {variant.name}, seed {seed}")
             settings = {**_settings(name, variant, wanted), "seed": seed}
+            report.say(f"{name}, variant {number} of {len(variants)}: {variant.name}, seed {seed}")
             config, data = plan(settings, raw_dir, cache_dir, report=report)
             if not len(data.splits["test"]):
                 raise ConfigError(f"{config.data.dataset}: no graphs in the split 'test'")
@@ -171,6 +172,9 @@ def _settings(name: str, variant: Variant, wanted: Mapping[str, Any]) -> dict[st
     base: dict[str, Any] = {"data": {"dataset": name}}
     if name in presets():
         base = {"preset": name, "data": {"dataset": load_preset(name).dataset}}
+    elif not Path(name).exists():
+        near = unknown(f"preset '{name}'", name, presets())
+        raise ConfigError(f"{near}; nor is there such a file or folder")
     for setting in variant.model:
         if setting in wanted.get("model", {}):
             raise ConfigError(f"model.{setting}: this is what the ablation changes")

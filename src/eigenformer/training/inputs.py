@@ -16,6 +16,8 @@ from eigenformer.config import (
     EncoderSpec,
     LinearSpec,
     OnesSpec,
+    load_preset,
+    presets,
 )
 from eigenformer.data.archive import NO_SPLIT, SPLITS, Field, GraphArchive, Task
 from eigenformer.data.batching import GraphDataset
@@ -175,6 +177,11 @@ def _load_own(
     if not path.exists():
         if path.suffix or len(path.parts) > 1:  # meant as a path, not as a name
             raise DataError(Problem(config.dataset, "there is no such file or folder"))
+        if config.dataset in presets():
+            dataset = load_preset(config.dataset).dataset
+            raise DataError(
+                f"'{config.dataset}' is a preset; say  {dataset} --preset {config.dataset}"
+            )
         near = unknown(f"benchmark '{config.dataset}'", config.dataset, BENCHMARKS)
         raise DataError(f"{near}; nor is there such a file or folder")
     if config.size is not None or config.generator_seed:
