@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WEIGHTS, CARD = "model.safetensors", "model.json"
 _FORMAT = 1
-_LOWER_IS_BETTER = ("mae", "rmse")
+LOWER_IS_BETTER = ("mae", "rmse")
 # level and kind: what such predictions may be judged by; the first is what is usual
 _LABELS: dict[str, tuple[MetricName, ...]] = {
     "graph": ("auroc", "average_precision", "accuracy"),
@@ -84,7 +84,7 @@ class Outputs(Settings):
 
     @property
     def higher_is_better(self) -> bool:
-        return self.metric not in _LOWER_IS_BETTER
+        return self.metric not in LOWER_IS_BETTER
 
     def standardise(self, targets: Tensor) -> Tensor:
         """The user's units → what the model learns."""

@@ -21,15 +21,14 @@ def folder(path: Path, metric: str, values: list[float]) -> RunFolder:
     return run
 
 
-def test_the_best_epoch_follows_the_metric(tmp_path: Path) -> None:
-    mae = folder(tmp_path / "a", "mae", [0.5, 0.2, float("nan"), 0.3])
+@pytest.mark.parametrize("lower", ["mae", "rmse"])
+def test_the_best_epoch_follows_the_metric(tmp_path: Path, lower: str) -> None:
+    error = folder(tmp_path / "a", lower, [0.5, 0.2, float("nan"), 0.3])
     accuracy = folder(tmp_path / "b", "accuracy", [0.5, 0.2, 0.7])
     accuracy.write_summary({"test": 0.6})
-    first, second = run_curves([mae.path, accuracy.path])
-    assert (first.name, first.best_epoch, first.higher_is_better, first.test) == (
-        *("a", 2, False),
-        None,
-    )
+    first, second = run_curves([error.path, accuracy.path])
+    assert (first.name, first.best_epoch, first.test) == ("a", 2, None)
+    assert (first.higher_is_better, second.higher_is_better) == (False, True)
     assert (second.metric, second.best_epoch, second.test) == ("accuracy", 3, 0.6)
     assert second.validation.tolist() == [0.5, 0.2, 0.7]
 

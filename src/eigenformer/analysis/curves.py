@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from eigenformer.model_folder import LOWER_IS_BETTER
 from eigenformer.training.run_folder import METRICS, RunError, RunFolder
 
 
@@ -60,7 +61,7 @@ def _curves(folder: RunFolder, name: str) -> RunCurves:
     )
     if metric is None or "train_loss" not in rows[0]:
         raise RunError(f"{folder.path / METRICS}: damaged (no loss, or no metric of validation)")
-    higher = metric != "mae"
+    higher = metric not in LOWER_IS_BETTER
     values = np.array([row[f"val_{metric}"] for row in rows])
     known = np.where(np.isnan(values), -np.inf, values if higher else -values)
     test = folder.read_summary().get("test")
