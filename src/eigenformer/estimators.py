@@ -22,8 +22,8 @@ from eigenformer.data.fields import Field
 from eigenformer.data.molecules import featurizer
 from eigenformer.data.splits import random_split
 from eigenformer.model_folder import Outputs
+from eigenformer.training.features import encoders
 from eigenformer.training.in_memory import fit_in_memory
-from eigenformer.training.inputs import encoders
 from eigenformer.training.loop import new_model
 from eigenformer.training.prediction import memory_spectra, molecules_archive, predict_graphs
 from eigenformer.training.trainer import limited_threads

@@ -119,6 +119,9 @@ class ModelCard(Settings):
         seed: Of its training.
         epoch: The epoch these weights are from, counted from 1.
         validation: Their metric on the validation set.
+        node_features: The columns of the table of nodes that it was trained on, in order; empty
+            where they have no names.
+        edge_features: Those of the table of edges.
         format: Of the folder.
     """
 
@@ -129,6 +132,8 @@ class ModelCard(Settings):
     seed: int | None = None
     epoch: int | None = None
     validation: float | None = None
+    node_features: tuple[str, ...] = ()
+    edge_features: tuple[str, ...] = ()
     format: int = _FORMAT
 
     def check(self) -> None:

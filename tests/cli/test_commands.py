@@ -105,6 +105,15 @@ def test_predict_for_tables_with_and_without_their_targets(tmp_path, capsys, mon
     assert main(["predict", "run", "mine", "--out", "without.csv"]) == 0
     assert len(read_rows(tmp_path / "with.csv")) == 20
     assert read_rows(tmp_path / "with.csv") == read_rows(tmp_path / "without.csv")
+    nodes.write_text("graph,node,g,label\n" + "".join("{},{},{},{}\n".format(*r) for r in rows))
+    for command in (["predict", "run", "mine"], ["evaluate", "run", "--data", "mine"]):
+        capsys.readouterr()
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert (
+            "mine: the table 'nodes' has other features than the model was trained on (f)" in said
+        )
+        assert "Missing: f; unknown: g." in said
 
 
 def test_predict_says_what_is_missing(run, tmp_path, capsys):

@@ -46,6 +46,10 @@ MISTAKES = {
     "nothing to predict": ("predict run nofile.csv", "nofile.csv: there is no such file"),
     "other column": ("predict run m.csv --smiles smile", "the nearest is 'smiles'"),
     "not prepared": ("data info zinc", "run  eigenformer data prepare zinc"),
+    "own data not prepared": (
+        "data info m.csv",
+        "run  eigenformer data prepare m.csv  and then  eigenformer data info m",
+    ),
     "no raw folder": ("data prepare zinc --raw-dir nowhere", "the raw folder is not there"),
     "target for a benchmark": ("train pattern --target y", "'pattern' is a benchmark"),
     "misspelt choice": ("train m.csv --target sol --split-by scafold", "nearest is 'scaffold'"),

@@ -18,7 +18,8 @@ from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import Sources
 from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
 from eigenformer.training.evaluation import trained_on
-from eigenformer.training.inputs import featurizer_of, load_data, unseen_atoms
+from eigenformer.training.features import featurizer_of, unseen_atoms
+from eigenformer.training.inputs import load_data
 from eigenformer.training.prediction import in_units
 from eigenformer.training.task import read_targets
 

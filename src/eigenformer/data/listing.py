@@ -10,6 +10,7 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DamagedError, DataError
 from eigenformer.data.fields import Task
+from eigenformer.data.preparation import own_name
 from eigenformer.data.sources import Sources
 from eigenformer.data.spectra import find_spectra
 from eigenformer.data.statistics import Statistics
@@ -78,7 +79,8 @@ def find_archive(name_or_path: str, sources: Sources) -> Path:
         )
     if Path(name_or_path).exists():
         raise DataError(
-            f"{name_or_path}: no archive; make one:  eigenformer data prepare {name_or_path}"
+            f"{name_or_path}: not prepared yet; run  eigenformer data prepare {name_or_path}  and "
+            f"then  eigenformer data info {own_name(Path(name_or_path))}"
         )
     known = [item.name for item in list_entries(sources)]
     raise DataError(unknown(f"'{name_or_path}'", name_or_path, known))

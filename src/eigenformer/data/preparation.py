@@ -155,7 +155,7 @@ def prepare_own(
         name = path.resolve().name
     else:
         files = own_files(path)
-        name = _own_name(path) if name is None else name
+        name = own_name(path) if name is None else name
         _check_name(name)
         whole = path.resolve()
         _check_free(sources.cache_dir / name, name, whole)
@@ -181,7 +181,7 @@ def _check_counts(**counts: int | None) -> None:
             raise DataError(f"{name}: must be at least 1, got {count}")
 
 
-def _own_name(path: Path) -> str:
+def own_name(path: Path) -> str:
     """What a file or folder is called in the cache: its name, without a table's suffix."""
     name = path.resolve().name
     lower = name.lower().removesuffix(".gz")

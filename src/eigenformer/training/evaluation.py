@@ -21,6 +21,7 @@ from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_
 from eigenformer.nearest import unknown
 from eigenformer.options import MetricName
 from eigenformer.training.data_module import EpochBatches, graph_loader
+from eigenformer.training.features import check_columns
 from eigenformer.training.inputs import TrainingData, describe, load_data
 from eigenformer.training.metrics import Score
 from eigenformer.training.planning import check_fit
@@ -131,6 +132,7 @@ def load_folder(
     config = own if dataset is None else _other(own, dataset, card.outputs)
     data = load_data(config, raw_dir, cache_dir, report=report)
     if dataset is not None:
+        check_columns(card, data.archive, dataset)
         data = _understood(data, card.outputs)
     # The data's own standardisation is not the model's.
     check_fit(model.config, data, card.preset or "none")

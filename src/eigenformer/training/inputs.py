@@ -9,28 +9,22 @@ from pathlib import Path
 import numpy as np
 
 from eigenformer.config import (
-    CategoricalSpec,
     ConfigError,
     DataConfig,
-    EmbeddingSpec,
-    EncoderSpec,
-    LinearSpec,
-    OnesSpec,
     load_preset,
     presets,
 )
-from eigenformer.data.archive import NO_SPLIT, SPLITS, Field, GraphArchive, Task
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.molecules import OGB_ATOM_SIZES, OGB_BOND_SIZES
+from eigenformer.data.fields import NO_SPLIT, SPLITS, Task
 from eigenformer.data.own import OwnData, split_archive
 from eigenformer.data.preparation import prepare, prepare_own
 from eigenformer.data.progress import Reporter
 from eigenformer.data.spectra import Spectra
 from eigenformer.data.store import MANIFEST
 from eigenformer.data.tables import is_table, read_table
-from eigenformer.data.zinc import KNOWN_ATOMS
 from eigenformer.model_folder import Outputs
 from eigenformer.nearest import unknown
 from eigenformer.options import MetricName
@@ -64,18 +58,6 @@ class TrainingData:
         if split not in known:
             raise DataError(unknown(f"split '{split}'", split, known))
         return GraphDataset(self.archive, self.spectra, indices=known[split])
-
-
-def featurizer_of(data: DataConfig) -> str:
-    """How a SMILES becomes a graph for a model that was trained on these data."""
-    return "zinc" if data.dataset == "zinc" else data.featurizer
-
-
-def unseen_atoms(data: DataConfig, x: np.ndarray) -> tuple[int, ...]:
-    """The atoms of a kind that ZINC does not have, for a model that was trained on it."""
-    if data.dataset != "zinc":
-        return ()
-    return tuple(np.flatnonzero(x.reshape(-1) == KNOWN_ATOMS).tolist())
 
 
 def is_benchmark(dataset: str) -> bool:
@@ -138,25 +120,6 @@ def describe(outputs: Outputs) -> str:
     """What is predicted, in words."""
     names = ", ".join(outputs.names[:6]) + (", …" if len(outputs.names) > 6 else "")
     return f"{outputs.level} {outputs.kind}" + (f" ({names})" if names else "")
-
-
-def encoders(archive: GraphArchive) -> tuple[EncoderSpec, EncoderSpec | None]:
-    """The encoders that fit an archive's features: of nodes, and of edges."""
-    featurizer = archive.meta.get("featurizer")
-    if featurizer == "ogb":
-        return CategoricalSpec(OGB_ATOM_SIZES), CategoricalSpec(OGB_BOND_SIZES)
-    x, edge_attr = archive.fields.get("x"), archive.fields.get("edge_attr")
-    if featurizer == "zinc":
-        return EmbeddingSpec(22), EmbeddingSpec(4, no_edge_type=0)
-    nodes = OnesSpec() if x is None else _encoder(x)
-    return nodes, None if edge_attr is None else _encoder(edge_attr)
-
-
-def _encoder(field: Field) -> EncoderSpec:
-    values = field.values.reshape(len(field.values), -1)
-    if field.dtype.kind in "iu" and len(values) and values.min() >= 0:
-        return CategoricalSpec(tuple(int(size) + 1 for size in values.max(0)))
-    return LinearSpec(values.shape[1])
 
 
 def _reject_own_settings(config: DataConfig) -> None:

@@ -21,7 +21,8 @@ from eigenformer.config import (
 from eigenformer.data.errors import DataError
 from eigenformer.data.progress import Reporter
 from eigenformer.model_folder import read_card
-from eigenformer.training.inputs import TrainingData, data_name, encoders, is_benchmark, load_data
+from eigenformer.training.features import encoders
+from eigenformer.training.inputs import TrainingData, data_name, is_benchmark, load_data
 
 DEFAULT_PRESET = "zinc"
 """The trunk for one's own data."""

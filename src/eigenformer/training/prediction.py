@@ -34,7 +34,8 @@ from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_
 from eigenformer.nearest import unknown
 from eigenformer.spectrum import laplacian_spectra
 from eigenformer.training.data_module import EpochBatches, graph_loader
-from eigenformer.training.inputs import featurizer_of, is_archive, unseen_atoms
+from eigenformer.training.features import check_columns, featurizer_of, unseen_atoms
+from eigenformer.training.inputs import is_archive
 
 _CHUNK = 1024
 _REASON = "reason"
@@ -204,6 +205,7 @@ def _predict_archive(
     assert card.data is not None
     outputs = card.outputs
     archive = GraphArchive.open(path) if is_archive(path) else _read_unlabelled(path, card)
+    check_columns(card, archive, path)
     values, reasons = _predict_each(model, archive, outputs, card.data.frequencies)
     graph_names = archive.names or [str(i) for i in range(len(archive))]
     nodes, names = outputs.level == "node", prediction_names(outputs)

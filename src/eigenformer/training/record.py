@@ -34,6 +34,7 @@ class Record:
         self.revision = git_revision()
 
     def save_best(self, epoch: int, validation: float) -> None:
+        columns = self.data.archive.meta.get("columns", {})
         card = ModelCard(
             architecture=self.config.model,
             outputs=self.outputs,
@@ -43,6 +44,8 @@ class Record:
             seed=self.config.seed,
             epoch=epoch,
             validation=None if validation != validation else validation,
+            node_features=tuple(columns.get("x", ())),
+            edge_features=tuple(columns.get("edge_attr", ())),
         )
         save_model(self.folder.path, self.model, card)
 

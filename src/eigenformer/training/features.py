@@ -1,0 +1,92 @@
+"""What a model reads from graphs: encoders that fit the features, and whether others fit too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from eigenformer.config import (
+    CategoricalSpec,
+    DataConfig,
+    EmbeddingSpec,
+    EncoderSpec,
+    LinearSpec,
+    OnesSpec,
+)
+from eigenformer.data.archive import GraphArchive
+from eigenformer.data.errors import DataError
+from eigenformer.data.molecules import featurizer
+from eigenformer.data.zinc import KNOWN_ATOMS
+from eigenformer.model_folder import ModelCard
+
+MOST_CATEGORIES = 10_000
+"""A feature with more values than this is no category: most of them would hardly ever be seen."""
+
+
+def featurizer_of(config: DataConfig) -> str:
+    """How a SMILES becomes a graph for a model that was trained on these data."""
+    return "zinc" if config.dataset == "zinc" else config.featurizer
+
+
+def unseen_atoms(config: DataConfig, x: np.ndarray) -> tuple[int, ...]:
+    """The atoms of a kind that ZINC does not have, for a model that was trained on it."""
+    if config.dataset != "zinc":
+        return ()
+    return tuple(np.flatnonzero(x.reshape(-1) == KNOWN_ATOMS).tolist())
+
+
+def encoders(archive: GraphArchive) -> tuple[EncoderSpec, EncoderSpec | None]:
+    """The encoders that fit an archive's features: of nodes, and of edges."""
+    name = archive.meta.get("featurizer")
+    if name == "ogb":
+        atoms, bonds = featurizer(name).atom_sizes, featurizer(name).bond_sizes
+        return CategoricalSpec(atoms), CategoricalSpec(bonds)
+    if name == "zinc":
+        (atom_types,), (bond_types,) = featurizer(name).atom_sizes, featurizer(name).bond_sizes
+        return EmbeddingSpec(atom_types), EmbeddingSpec(bond_types, no_edge_type=0)
+    nodes = _encoder(archive, "x") if "x" in archive.fields else OnesSpec()
+    return nodes, _encoder(archive, "edge_attr") if "edge_attr" in archive.fields else None
+
+
+def check_columns(card: ModelCard, archive: GraphArchive, source: str | Path) -> None:
+    """Raises where tables have other features than those that a model was trained on.
+
+    Graphs whose features have no names, as in PyG, say nothing about it.
+    """
+    columns = archive.meta.get("columns")
+    if columns is None:
+        return
+    for table, attribute, trained in (
+        ("nodes", "x", card.node_features),
+        ("edges", "edge_attr", card.edge_features),
+    ):
+        there = tuple(columns.get(attribute, ()))
+        if trained and there != trained:
+            missing = ", ".join(name for name in trained if name not in there) or "none"
+            new = ", ".join(name for name in there if name not in trained) or "none"
+            raise DataError(
+                f"{source}: the table '{table}' has other features than the model was trained on "
+                f"({', '.join(trained)}). Missing: {missing}; unknown: {new}. Rename, add or "
+                f"remove columns"
+            )
+
+
+def _encoder(archive: GraphArchive, attribute: str) -> EncoderSpec:
+    """Whole numbers from 0 are categories, all others are quantities."""
+    field = archive.fields[attribute]
+    values = field.values.reshape(len(field.values), -1)
+    if field.dtype.kind not in "iu" or not len(values) or values.min() < 0:
+        return LinearSpec(values.shape[1])
+    sizes = tuple(int(largest) + 1 for largest in values.max(0))
+    if max(sizes) > MOST_CATEGORIES:
+        column = sizes.index(max(sizes))
+        names = archive.meta.get("columns", {}).get(attribute)
+        shown = f"column {column} of {attribute}" if names is None else f"column '{names[column]}'"
+        raise DataError(
+            f"{field.level} features, {shown}: whole numbers are taken for categories, each with "
+            f"a vector of its own, and this one goes up to {max(sizes) - 1} ({MOST_CATEGORIES} "
+            f"categories at most). Write a quantity as floating-point numbers (5.0 instead of 5); "
+            f"number categories from 0 without gaps"
+        )
+    return CategoricalSpec(sizes)

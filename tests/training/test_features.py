@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from eigenformer.config import CategoricalSpec, LinearSpec
+from eigenformer.data.archive import GraphArchive
+from eigenformer.data.errors import DataError
+from eigenformer.training.features import encoders
+
+
+def _archive(x: list[list[float]], **meta: object) -> GraphArchive:
+    edges = torch.tensor([[0, 1], [1, 0]])
+    return GraphArchive.from_data_list([Data(x=torch.tensor(x), edge_index=edges)], meta=meta)
+
+
+def test_whole_numbers_are_categories_and_all_others_are_quantities():
+    assert encoders(_archive([[2, 0], [0, 5]])) == (CategoricalSpec((3, 6)), None)
+    assert encoders(_archive([[2, 0], [0, -1]])) == (LinearSpec(2), None)
+    assert encoders(_archive([[2.0, 0.0], [0.0, 1e9]])) == (LinearSpec(2), None)
+
+
+def test_a_whole_number_too_large_for_a_category_is_an_error_that_says_what_to_do():
+    large = [[2, 0], [0, 10**9]]
+    with pytest.raises(DataError, match=r"column 1 of x: .* up to 1000000000 .*5\.0 instead of 5"):
+        encoders(_archive(large))
+    with pytest.raises(DataError, match="node features, column 'mass': "):
+        encoders(_archive(large, columns={"x": ["charge", "mass"]}))
