@@ -19,13 +19,14 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import Field
-from eigenformer.data.molecules import featurizer
+from eigenformer.data.molecules import featurizer, molecule_archive
+from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.splits import random_split
 from eigenformer.model_folder import Outputs
 from eigenformer.training.features import encoders
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loop import new_model
-from eigenformer.training.prediction import memory_spectra, molecules_archive, predict_graphs
+from eigenformer.training.prediction import predict_graphs
 from eigenformer.training.trainer import limited_threads
 
 try:
@@ -110,7 +111,7 @@ class _Estimator(BaseEstimator):
                 graphs.append(make(smiles))
             except DataError as error:
                 raise DataError(f"molecule {place}: {error}") from None
-        return molecules_archive(graphs, self.featurizer)
+        return molecule_archive(graphs, self.featurizer)
 
     def _parts(self, targets: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """The graphs to train on and to validate with; those without any target are in neither."""

@@ -11,9 +11,10 @@ import torch
 from eigenformer.analysis.errors import GraphErrors, _error, graph_errors, wrong_nodes
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.sbm import pattern
+from eigenformer.data.spectra import memory_spectra
 from eigenformer.model import Eigenformer
 from eigenformer.model_folder import Outputs
-from eigenformer.training.prediction import memory_spectra, predict_graphs
+from eigenformer.training.prediction import predict_graphs
 
 
 def test_numbers_are_judged_in_the_users_units() -> None:

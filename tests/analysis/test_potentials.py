@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from eigenformer.analysis.potentials import _graph_means, mean_potentials
 from eigenformer.data import GraphArchive, prepare
 from eigenformer.data.errors import DataError
-from eigenformer.training.prediction import memory_spectra
+from eigenformer.data.spectra import memory_spectra
 from tests.data.samples import random_archive
 
 

@@ -69,3 +69,27 @@ _LEVELS = {
     "y": st.sampled_from(["node", "graph"]),
     "weight": st.sampled_from(["node", "edge", "graph"]),
 }
+
+
+def equal_archives(one: GraphArchive, other: GraphArchive) -> bool:
+    """Whether two archives hold the same graphs, down to the type of every attribute."""
+    if list(one.fields) != list(other.fields) or (one.names is None) != (other.names is None):
+        return False
+    arrays = [
+        (getattr(one, name), getattr(other, name))
+        for name in ("node_offsets", "edge_offsets", "edge_index", "split")
+    ]
+    for mine, theirs in zip(one.fields.values(), other.fields.values(), strict=True):
+        if (mine.level, mine.dtype) != (theirs.level, theirs.dtype):
+            return False
+        arrays.append((mine.values, theirs.values))
+    return (
+        all(_equal(a, b) for a, b in arrays)
+        and list(one.names or ()) == list(other.names or ())
+        and (one.task, one.meta) == (other.task, other.meta)
+    )
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    floats = a.dtype.kind == b.dtype.kind == "f"
+    return a.shape == b.shape and np.array_equal(a, b, equal_nan=floats)

@@ -39,7 +39,7 @@ def test_names_that_are_not_there(tmp_path):
         find_archive("zinc", sources)
     with pytest.raises(DataError, match="the nearest is 'mnist'"):
         find_archive("mnits", sources)
-    with pytest.raises(DataError, match="no archive; make one:  eigenformer data prepare"):
+    with pytest.raises(DataError, match="not prepared yet; run  eigenformer data prepare"):
         find_archive(str(tmp_path), sources)
 
 

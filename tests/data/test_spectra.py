@@ -161,7 +161,7 @@ def solved(saved, monkeypatch, recorder):
 
 def test_work_is_taken_up_where_it_stopped(saved, small_chunks, monkeypatch, recorder):
     interrupted(saved, monkeypatch, chunks=4)
-    assert not module.has_spectra(saved)
+    assert not module.cache_folder(saved, None).exists()
     assert solved(saved, monkeypatch, recorder) == 2  # of six chunks
     assert recorder.said == ["resuming: the spectra of 28 graphs are there"]
 

@@ -9,8 +9,8 @@ from torch_geometric.data import Data
 from eigenformer.config import DataConfig
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.fields import Task
+from eigenformer.data.spectra import memory_spectra
 from eigenformer.training import inputs
-from eigenformer.training.prediction import memory_spectra
 
 
 @pytest.mark.parametrize(

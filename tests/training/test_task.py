@@ -11,10 +11,10 @@ from eigenformer import Eigenformer
 from eigenformer.config import TrainingConfig
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
+from eigenformer.data.spectra import memory_spectra
 from eigenformer.model_folder import Outputs
 from eigenformer.training import EigenformerTask, GraphDataModule, evaluate
 from eigenformer.training.loop import quiet
-from eigenformer.training.prediction import memory_spectra
 from eigenformer.training.task import TrainingError
 from tests.graphs import random_graph, small_config
 

@@ -19,8 +19,7 @@ import numpy as np
 from eigenformer.analysis.structure import adjacency_matrices, spread
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
-from eigenformer.data.spectra import Spectra, find_spectra, spectra_of
-from eigenformer.training.prediction import memory_spectra
+from eigenformer.data.spectra import Spectra, find_spectra, memory_spectra, spectra_of
 
 # Entries of the arrays that are held at once.
 _CHUNK_ENTRIES = 1 << 22

@@ -17,14 +17,13 @@ from eigenformer.analysis.drawing import (
     draw_smiles,
     draw_superpixels,
 )
-from eigenformer.data.archive import GraphArchive
+from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.listing import find_archive
 from eigenformer.data.molecules import MoleculeError, featurizer
 from eigenformer.data.own import OwnData, read_own
 from eigenformer.data.sources import Sources
-from eigenformer.data.store import MANIFEST
 from eigenformer.spectrum import LaplacianSpectrum
 
 DEFAULT_FEATURIZER = "ogb"
@@ -126,4 +125,4 @@ def find_subject(
 
 
 def _is_cached(name: str, sources: Sources) -> bool:
-    return "/" not in name and os.path.exists(sources.cache_dir / name / MANIFEST)
+    return "/" not in name and is_archive(sources.cache_dir / name)

@@ -89,17 +89,16 @@ def _substructures(arguments: argparse.Namespace) -> Picture:
 
 def _potentials(arguments: argparse.Namespace) -> Picture:
     from eigenformer.analysis.potentials import cached_spectra, mean_potentials
-    from eigenformer.data.archive import GraphArchive
+    from eigenformer.data.archive import GraphArchive, is_archive
     from eigenformer.data.listing import find_archive, spectra_folders
     from eigenformer.data.own import read_own
     from eigenformer.data.sources import Sources
-    from eigenformer.data.store import MANIFEST
     from eigenformer.plots.potentials import draw_potentials
 
     sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
     found = []
     for name in arguments.datasets:
-        if Path(name).exists() and not (Path(name) / MANIFEST).is_file():
+        if Path(name).exists() and not is_archive(name):
             archive = read_own(name).archive  # the user's own graphs, not prepared
             found.append(mean_potentials(Path(name).name, archive, None, arguments.limit))
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -23,7 +23,7 @@ from eigenformer.data.errors import DamagedError, DataError, Problem
 from eigenformer.data.fields import NO_SPLIT, SPLITS, Field, Level, Task, number_splits, packed_rows
 from eigenformer.data.packing import narrow, pack_text, unpack_text
 from eigenformer.data.statistics import Statistics, statistics
-from eigenformer.data.store import Store, open_store, write_store
+from eigenformer.data.store import MANIFEST, Store, open_store, write_store
 from eigenformer.nearest import unknown
 
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data, Dataset
 
 _KIND = "graphs"
+
+
+def is_archive(path: str | Path) -> bool:
+    """Whether a folder is a saved archive."""
+    return os.path.isfile(os.path.join(path, MANIFEST))  # a text too long for a path is none
 
 
 class GraphArchive:
@@ -285,28 +290,6 @@ class GraphArchive:
         archive._store = store
         return archive
 
-    def equals(self, other: GraphArchive) -> bool:
-        """Whether two archives hold the same graphs, down to the type of every attribute."""
-        if list(self.fields) != list(other.fields) or self.task != other.task:
-            return False
-        pairs = [
-            (self.node_offsets, other.node_offsets),
-            (self.edge_offsets, other.edge_offsets),
-            (self.edge_index, other.edge_index),
-            (self.split, other.split),
-        ]
-        for name, field in self.fields.items():
-            if (field.level, field.dtype) != (other.fields[name].level, other.fields[name].dtype):
-                return False
-            pairs.append((field.values, other.fields[name].values))
-        same = all(a.shape == b.shape and _same(a, b) for a, b in pairs)
-        mine, theirs = self.names, other.names
-        if mine is not None and theirs is not None:
-            same = same and list(mine) == list(theirs)
-        elif (mine is None) != (theirs is None):
-            return False
-        return same and json.dumps(self.meta) == json.dumps(other.meta)
-
     def _rows(self, level: Level, index: int) -> slice:
         if level == "graph":
             return slice(index, index + 1)
@@ -329,8 +312,3 @@ def _parts(store: Store) -> dict[str, Any]:
     names = unpack_text(arrays["names"], arrays["name_offsets"]) if "names" in arrays else None
     task = Task(**{**task, "names": tuple(task["names"])})
     return {**parts, "fields": fields, "names": names, "task": task, "meta": store.meta["meta"]}
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    floats = np.issubdtype(a.dtype, np.inexact) and np.issubdtype(b.dtype, np.inexact)
-    return bool(np.array_equal(a, b, equal_nan=floats))

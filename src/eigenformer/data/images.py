@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,16 +62,11 @@ def read_image_folder(
             if picture.colour.shape[1] != pictures[0].colour.shape[1]
         )
         raise DataError(Problem(str(odd), "grey and coloured pictures are mixed"))
-    pixels = Superpixels(
-        sizes=np.concatenate([picture.sizes for picture in pictures]),
-        colour=np.concatenate([picture.colour for picture in pictures]),
-        position=np.concatenate([picture.position for picture in pictures]),
-    )
     parents = [file.parent.name for file in files if file.parent != folder]
     classes = sorted(set(parents)) if len(parents) == len(files) else []
     labels = np.array([classes.index(name) for name in parents]) if classes else None
     names = [str(file.relative_to(folder)) for file in files]
-    return superpixel_archive(pixels, labels, classes, None, report, names)
+    return superpixel_archive(Superpixels.joined(pictures), labels, classes, None, report, names)
 
 
 def superpixels_of(image: np.ndarray, slic: Slic | None = None) -> Superpixels:
@@ -124,7 +120,7 @@ def read_image(file: Path) -> np.ndarray:
     return image
 
 
-def _images(folder: Path):  # type: ignore[no-untyped-def]
+def _images(folder: Path) -> Iterator[Path]:
     return (file for file in folder.rglob("*") if file.suffix.lower() in _SUFFIXES)
 
 

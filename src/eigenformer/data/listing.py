@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eigenformer.data.archive import GraphArchive
+from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DamagedError, DataError
 from eigenformer.data.fields import Task
@@ -71,7 +71,7 @@ def entry(path: Path, sources: Sources) -> Entry:
 def find_archive(name_or_path: str, sources: Sources) -> Path:
     """The folder of an archive, by its path or by its name in the cache."""
     for path in (Path(name_or_path), sources.cache_dir / name_or_path):
-        if (path / MANIFEST).is_file():
+        if is_archive(path):
             return path
     if name_or_path in BENCHMARKS:
         raise DataError(

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
+from eigenformer.data.fields import Field
 from eigenformer.data.zinc import ATOM_WORDS, BOND_WORDS, KNOWN_ATOMS
 from eigenformer.nearest import unknown
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
-
-    from eigenformer.data.fields import Field
 
 _CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER")
 _HYBRIDIZATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
@@ -179,8 +179,6 @@ def zinc_words(molecule: Mol) -> list[str]:
 
 def molecule_fields(graphs: Sequence[MoleculeGraph]) -> dict[str, Any]:
     """The offsets, edges and features of an archive of these molecules."""
-    from eigenformer.data.fields import Field
-
     long = np.dtype(np.int64)
     fields: dict[str, Field] = {
         "x": Field("node", np.concatenate([graph.x for graph in graphs]), long),
@@ -192,6 +190,11 @@ def molecule_fields(graphs: Sequence[MoleculeGraph]) -> dict[str, Any]:
         "edge_index": np.concatenate([graph.edge_index for graph in graphs], axis=1),
         "fields": fields,
     }
+
+
+def molecule_archive(graphs: Sequence[MoleculeGraph], name: str) -> GraphArchive:
+    """An archive in memory of molecules by the featuriser ``name``."""
+    return GraphArchive(**molecule_fields(graphs), meta={"featurizer": name})
 
 
 def scaffold(smiles: str) -> str:

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from eigenformer.config import ConfigError, Settings
-from eigenformer.data.archive import GraphArchive
+from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.progress import Reporter
 from eigenformer.data.splits import FRACTIONS, check_fractions
-from eigenformer.data.store import MANIFEST
 from eigenformer.data.tables import Rejected, is_table
 from eigenformer.data.targets import infer_task
 from eigenformer.options import TargetKind
@@ -118,7 +117,7 @@ def form_of(path: Path) -> Form:
         raise DataError(Problem(str(path), "there is no such file or folder"))
     if is_table(path):
         return "molecules"
-    if (path / MANIFEST).is_file():
+    if is_archive(path):
         return "archive"
     if is_graph_tables(path):
         return "tables"

@@ -13,7 +13,7 @@ import numpy as np
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import featurize_all
-from eigenformer.data.fields import SPLITS, Field, Task, number_splits
+from eigenformer.data.fields import NO_SPLIT, SPLITS, Field, Task, number_splits
 from eigenformer.data.molecules import MoleculeError, molecule_fields
 from eigenformer.data.official import packed_structure
 from eigenformer.data.progress import Reporter
@@ -94,7 +94,7 @@ def _struct_split(file: Path, rows: int) -> np.ndarray:
         from eigenformer.data.unpickle import load_arrays_from
 
         parts = load_arrays_from(file)
-        split = np.full(rows, 255, dtype=np.uint8)
+        split = np.full(rows, NO_SPLIT, dtype=np.uint8)
         for place, name in enumerate(SPLITS):
             split[np.asarray(parts[name], dtype=np.int64)] = place
     else:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from eigenformer.data.archive import GraphArchive
+from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.benchmarks import BENCHMARKS, benchmark, builder
 from eigenformer.data.errors import DamagedError, DataError, Problem
 from eigenformer.data.own import OwnData, own_files, read_own
 from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import Sources
 from eigenformer.data.spectra import Spectra, spectra_of
-from eigenformer.data.store import MANIFEST, file_digest, remove_leftovers
+from eigenformer.data.store import file_digest, remove_leftovers
 from eigenformer.data.tables import SUFFIXES
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def folder_name(name: str, size: int | None = None, seed: int = 0, official: boo
     return "-".join(parts)
 
 
-def locked(path: Path, report: Reporter) -> FileLock:
+def _locked(path: Path, report: Reporter) -> FileLock:
     """The lock of a folder that is to be written; says so where another process has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.with_name(f".{path.name}.lock"))
@@ -148,7 +148,7 @@ def prepare_own(
     folder = None
     _check_counts(k=k, workers=workers)
     options.check_used(path)
-    if (path / MANIFEST).is_file():
+    if is_archive(path):
         if name is not None:
             raise DataError(f"name: an archive stays where it is ({path})")
         archive = GraphArchive.open(path)
@@ -229,7 +229,7 @@ def _build(
     archive = _current(path, origin, inputs)
     if archive is not None:  # nothing to write, so nothing to lock: the cache may be read-only
         return archive
-    lock = locked(path, report)
+    lock = _locked(path, report)
     try:
         remove_leftovers(path)
         archive = _current(path, origin, inputs, report)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from typing import BinaryIO
 
 from eigenformer.data.errors import DataError, DownloadError
 from eigenformer.data.progress import Reporter
@@ -116,7 +117,7 @@ def download(file: RawFile, path: Path, report: Reporter) -> None:
         Path(temporary).unlink(missing_ok=True)
 
 
-def _copy(url: str, out, name: str, report: Reporter) -> None:  # type: ignore[no-untyped-def]
+def _copy(url: str, out: BinaryIO, name: str, report: Reporter) -> None:
     request = urllib.request.Request(url, headers={"User-Agent": "eigenformer"})
     with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
         total = int(response.headers.get("Content-Length") or 0)

@@ -51,7 +51,7 @@ class Spectra:
         value_starts: Where each graph's eigenvalues begin.
         vector_starts: Where each graph's eigenvectors begin.
         k: The number of frequencies asked for; None for all.
-        path: The folder of the cache.
+        path: The folder of the cache; None for spectra in memory.
         structure: The checksum of the graphs they are of; None where nobody needs to ask.
     """
 
@@ -61,7 +61,7 @@ class Spectra:
     value_starts: np.ndarray
     vector_starts: np.ndarray
     k: int | None
-    path: Path
+    path: Path | None = None
     structure: str | None = None
 
     def graph(self, index: int, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -108,9 +108,24 @@ def spectra_of(
     return _open(final, archive, k, verify=False)
 
 
-def has_spectra(archive: GraphArchive, k: int | None = None, folder: Path | None = None) -> bool:
-    """Whether a finished cache is there, without reading it."""
-    return cache_folder(archive, k, folder).exists()
+def memory_spectra(
+    archive: GraphArchive, k: int | None = None, workers: int | None = None
+) -> Spectra:
+    """The spectra of an archive that is not worth a cache."""
+    spectra = _solve(archive, np.arange(len(archive)), k, workers)
+    counts = np.array([len(s.eigenvalues) for s in spectra], dtype=np.int32)
+    lengths = counts.astype(np.int64) * archive.num_nodes
+    empty = np.zeros(0, np.float32)
+    return Spectra(
+        eigenvalues=np.concatenate([empty, *(s.eigenvalues.float().numpy() for s in spectra)]),
+        eigenvectors=np.concatenate(
+            [empty, *(s.eigenvectors.float().numpy().reshape(-1) for s in spectra)]
+        ),
+        counts=counts,
+        value_starts=np.cumsum(counts, dtype=np.int64) - counts,
+        vector_starts=np.cumsum(lengths) - lengths,
+        k=k,
+    )
 
 
 def find_spectra(archive: GraphArchive, folders: Iterable[Path]) -> dict[Path, int | None]:

@@ -41,10 +41,6 @@ class Store:
     arrays: dict[str, np.ndarray]
     digest: str
 
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays.values())
-
 
 def write_store(
     path: Path, kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]

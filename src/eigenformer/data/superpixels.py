@@ -44,6 +44,15 @@ class Superpixels:
     colour: np.ndarray
     position: np.ndarray
 
+    @classmethod
+    def joined(cls, parts: Sequence[Superpixels]) -> Superpixels:
+        """The pictures of all parts, one after the other."""
+        return cls(
+            sizes=np.concatenate([part.sizes for part in parts]),
+            colour=np.concatenate([part.colour for part in parts]),
+            position=np.concatenate([part.position for part in parts]),
+        )
+
 
 def layouts(name: str) -> tuple[tuple[RawFile, ...], ...]:
     """The files to read: sums over superpixels in a local copy, or the official graphs."""
@@ -55,11 +64,7 @@ def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
     if files[0].suffix == ".zip":
         return _official(name, files[0])
     parts = [_read_sums(file, _SIDES[name]) for file in files]
-    pixels = Superpixels(
-        sizes=np.concatenate([part.sizes for part, _ in parts]),
-        colour=np.concatenate([part.colour for part, _ in parts]),
-        position=np.concatenate([part.position for part, _ in parts]),
-    )
+    pixels = Superpixels.joined([part for part, _ in parts])
     labels = np.concatenate([labels for _, labels in parts])
     split = np.repeat(np.arange(len(parts), dtype=np.uint8), [len(p.sizes) for p, _ in parts])
     return superpixel_archive(pixels, labels, _CLASSES[name], split, report)

@@ -11,7 +11,7 @@ import numpy as np
 
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.fields import Field, Task
+from eigenformer.data.fields import SPLITS, Field, Task
 from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import RawFile
 
@@ -27,7 +27,6 @@ BOND_WORDS = ("NONE", "SINGLE", "DOUBLE", "TRIPLE")
 KNOWN_ATOMS = 21
 """Words 0 to 20 occur in the 12k subset; a model knows these, and one more: "unknown"."""
 
-_SPLITS = ("train", "val", "test")
 _INDEX_URL = (
     "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules/"
 )
@@ -35,7 +34,7 @@ LAYOUTS: tuple[tuple[RawFile, ...], ...] = (
     (RawFile("zinc12k.npz"),),
     (
         RawFile("molecules.zip", "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"),
-        *(RawFile(f"{split}.index", f"{_INDEX_URL}{split}.index") for split in _SPLITS),
+        *(RawFile(f"{split}.index", f"{_INDEX_URL}{split}.index") for split in SPLITS),
     ),
 )
 """The files to read: a packed local copy, or the official ones."""
@@ -99,7 +98,7 @@ def _official(files: list[Path]) -> dict[str, np.ndarray]:
 
     atoms, bonds, targets, sizes = [], [], [], []
     with zipfile.ZipFile(files[0]) as archive:
-        for split, index in zip(_SPLITS, files[1:], strict=True):
+        for split, index in zip(SPLITS, files[1:], strict=True):
             with archive.open(f"molecules/{split}.pickle") as stream:
                 molecules = load_arrays(stream, f"{files[0]}/{split}.pickle")
             chosen = [int(number) for number in index.read_text().strip().split(",")]

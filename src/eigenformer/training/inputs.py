@@ -14,7 +14,7 @@ from eigenformer.config import (
     load_preset,
     presets,
 )
-from eigenformer.data.archive import GraphArchive
+from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DataError, Problem
@@ -23,7 +23,6 @@ from eigenformer.data.own import OwnData, split_archive
 from eigenformer.data.preparation import prepare, prepare_own
 from eigenformer.data.progress import Reporter
 from eigenformer.data.spectra import Spectra
-from eigenformer.data.store import MANIFEST
 from eigenformer.data.tables import is_table, read_table
 from eigenformer.model_folder import Outputs
 from eigenformer.nearest import unknown
@@ -255,8 +254,3 @@ def _standardised(outputs: Outputs, archive: GraphArchive, usable: np.ndarray) -
     mean, scale = np.nanmean(values, 0), np.nanstd(values, 0)
     scale = np.where(scale > 0, scale, 1.0)  # a constant target is learnt as it is
     return replace(outputs, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
-
-
-def is_archive(path: Path) -> bool:
-    """Whether a folder is one of our archives."""
-    return (path / MANIFEST).is_file()

@@ -14,28 +14,26 @@ import torch
 from torch import Tensor
 
 from eigenformer.config import DataConfig
-from eigenformer.data.archive import GraphArchive
+from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.graph_tables import read_graph_tables
 from eigenformer.data.molecules import (
     MoleculeGraph,
     featurizer,
-    molecule_fields,
+    molecule_archive,
     parse_smiles,
     zinc_words,
 )
 from eigenformer.data.own import OwnData, form_of, read_own
-from eigenformer.data.spectra import Spectra
+from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.tables import is_table, read_rows
 from eigenformer.files import write_atomic
 from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
 from eigenformer.nearest import unknown
-from eigenformer.spectrum import laplacian_spectra
 from eigenformer.training.data_module import EpochBatches, graph_loader
 from eigenformer.training.features import check_columns, featurizer_of, unseen_atoms
-from eigenformer.training.inputs import is_archive
 
 _CHUNK = 1024
 _REASON = "reason"
@@ -108,37 +106,6 @@ def in_units(outputs: Outputs, predictions: Tensor) -> Tensor:
     return predictions.softmax(1) if outputs.kind == "multiclass" else predictions.sigmoid()
 
 
-def memory_spectra(
-    archive: GraphArchive, k: int | None = None, workers: int | None = None
-) -> Spectra:
-    """The spectra of an archive that is not worth a cache."""
-    structures = []
-    for graph in range(len(archive)):
-        edges = slice(*archive.edge_offsets[graph : graph + 2])
-        edge_index = torch.from_numpy(archive.edge_index[:, edges].astype(np.int64))
-        structures.append((edge_index, int(archive.num_nodes[graph])))
-    spectra = laplacian_spectra(structures, k, workers)
-    counts = np.array([len(s.eigenvalues) for s in spectra], dtype=np.int32)
-    lengths = counts.astype(np.int64) * archive.num_nodes
-    empty = np.zeros(0, np.float32)
-    return Spectra(
-        eigenvalues=np.concatenate([empty, *(s.eigenvalues.float().numpy() for s in spectra)]),
-        eigenvectors=np.concatenate(
-            [empty, *(s.eigenvectors.float().numpy().reshape(-1) for s in spectra)]
-        ),
-        counts=counts,
-        value_starts=np.cumsum(counts, dtype=np.int64) - counts,
-        vector_starts=np.cumsum(lengths) - lengths,
-        k=k,
-        path=Path(),
-    )
-
-
-def molecules_archive(graphs: Sequence[MoleculeGraph], name: str) -> GraphArchive:
-    """An archive of molecules in memory."""
-    return GraphArchive(**molecule_fields(graphs), meta={"featurizer": name})
-
-
 def _predict_table(
     model: Eigenformer, card: ModelCard, path: Path, smiles: str
 ) -> tuple[list[str], Iterator[list[str]]]:
@@ -181,7 +148,7 @@ def _predict_rows(
             reasons.append(reason)
         predictions: Iterator[list[str]] = iter(())
         if graphs:
-            archive = molecules_archive(graphs, features)
+            archive = molecule_archive(graphs, features)
             values = predict_graphs(model, archive, outputs, frequencies=card.data.frequencies)
             predictions = iter([prediction_cells(outputs, row) for row in values.numpy()])
         for (cells, _), reason in zip(chunk, reasons, strict=True):
@@ -282,7 +249,7 @@ def _check_molecules(model: Eigenformer, card: ModelCard) -> None:
     assert card.data is not None
     try:
         small = model.config.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
-        archive = molecules_archive([_molecule("CO", card.data)], featurizer_of(card.data))
+        archive = molecule_archive([_molecule("CO", card.data)], featurizer_of(card.data))
         dataset = GraphDataset(archive, memory_spectra(archive, card.data.frequencies))
         Eigenformer(small).eval()(dataset.batch([0]))
     except ValueError as error:
