@@ -9,12 +9,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from eigenformer.config import (
-    DataConfig,
-    EigenformerConfig,
-    RunConfig,
-    load_preset,
-)
+from eigenformer.config import DataConfig, RunConfig, load_preset
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.errors import DataError
@@ -23,9 +18,9 @@ from eigenformer.data.molecules import featurizer, molecule_archive
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.splits import random_split
 from eigenformer.model_folder import Outputs
-from eigenformer.training.features import encoders
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loop import new_model
+from eigenformer.training.planning import fit_trunk
 from eigenformer.training.prediction import predict_graphs
 from eigenformer.training.trainer import limited_threads
 
@@ -125,15 +120,7 @@ class _Estimator(BaseEstimator):
 
     def _config(self, archive: GraphArchive, outputs: Outputs, seed: int) -> RunConfig:
         preset = load_preset(self.preset)
-        nodes, edges = encoders(archive)
-        pooling = "mean" if preset.model.pooling == "none" else preset.model.pooling
-        model: EigenformerConfig = preset.model.replace(
-            node_encoder=nodes,
-            edge_encoder=edges,
-            out_channels=outputs.num_outputs,
-            pooling=pooling,
-            **(self.settings or {}),
-        )
+        model = fit_trunk(preset.model, archive, outputs).replace(**(self.settings or {}))
         training = preset.training.with_epochs(self.epochs).replace(
             batch_size=self.batch_size, learning_rate=float(self.learning_rate)
         )

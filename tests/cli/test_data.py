@@ -79,8 +79,7 @@ def test_own_molecules(tmp_path, capsys):
     with table.open("a") as stream:
         stream.write("xyz,1,bad\n")
     assert run("prepare", table, *arguments, *cache) == 0
-    out = capsys.readouterr().out
-    assert f"{table}, line 22: 'xyz': not a SMILES" in out
+    assert f"{table}, line 22: 'xyz': not a SMILES" in capsys.readouterr().err
     assert run("info", "mine", *cache) == 0
     capsys.readouterr()
     same = ("--smiles", "mol", "--target", "logP", "--split-by", "random", "--seed", 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eigenformer.data import GraphArchive
-from eigenformer.data.progress import Reporter
+from eigenformer.reporting import Reporter
 from tests.data.samples import random_archive
 
 

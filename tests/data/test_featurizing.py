@@ -10,7 +10,7 @@ import pytest
 
 from eigenformer.data import DataError, featurizer, featurizing
 from eigenformer.data.molecules import MoleculeError
-from eigenformer.data.progress import Reporter
+from eigenformer.reporting import Reporter
 
 pytest.importorskip("rdkit")
 
@@ -48,7 +48,7 @@ def test_many_are_shared_out(monkeypatch):
 
 KILLED = """
 from eigenformer.data import featurizing
-from eigenformer.data.progress import Reporter
+from eigenformer.reporting import Reporter
 
 class Step:
     def advance(self, amount):

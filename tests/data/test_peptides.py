@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from eigenformer.data import BENCHMARKS, DataError, peptides
-from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import Sources
+from eigenformer.reporting import Reporter
 
 
 def real_rows(raw_dir, count=None):

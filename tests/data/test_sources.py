@@ -10,8 +10,8 @@ import pytest
 
 from eigenformer.data import sources as module
 from eigenformer.data.errors import DownloadError
-from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import RawFile, Sources, download, user_cache_dir
+from eigenformer.reporting import Reporter
 
 
 @pytest.fixture

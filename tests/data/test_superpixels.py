@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from eigenformer.data import BENCHMARKS, DataError, superpixels
-from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import Sources
 from eigenformer.data.superpixels import Superpixels, nearest_nodes, neighbour_graphs
+from eigenformer.reporting import Reporter
 
 
 def literal(position):

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from eigenformer.data import BENCHMARKS, DataError, zinc
-from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import Sources
+from eigenformer.reporting import Reporter
 
 
 @pytest.fixture(scope="module")

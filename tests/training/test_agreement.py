@@ -7,7 +7,7 @@ import pytest
 
 from eigenformer.cli import main
 from eigenformer.model_folder import load_model
-from eigenformer.training.evaluation import evaluate_folder, load_folder
+from eigenformer.training.evaluation import load_folder
 from eigenformer.training.inputs import load_data
 from eigenformer.training.run_folder import RunFolder
 from tests.training.samples import SMALL, molecule_rows, read_rows, write_table
@@ -41,10 +41,10 @@ def test_evaluate_repeats_every_figure_of_the_run(case, gaps, tmp_path):
     arguments = [str(gaps) if word == "TABLE" else word for word in _CASES[case]]
     assert main(["train", *arguments, "--out", str(out), *SMALL]) == 0
     summary = RunFolder(out).read_summary()
-    test, val = evaluate_folder(out), evaluate_folder(out, "val")
-    assert test.metrics == summary["test_metrics"]
-    assert test.metrics[test.metric] == summary["test"]
-    assert val.metrics[val.metric] == summary["best_validation"]
+    test, val = load_folder(out), load_folder(out, "val")
+    assert test.evaluate() == summary["test_metrics"]
+    assert test.evaluate()[test.outputs.metric] == summary["test"]
+    assert val.evaluate()[val.outputs.metric] == summary["best_validation"]
 
 
 def test_predict_gives_the_numbers_that_were_evaluated(gaps, tmp_path):

@@ -11,7 +11,7 @@ from torch import Tensor
 from eigenformer.data.batching import GraphDataset
 from eigenformer.model import Eigenformer
 from eigenformer.model_folder import Outputs
-from eigenformer.training.evaluation import seeded_batches
+from eigenformer.training.evaluation import evaluation_mode, seeded_batches
 from eigenformer.training.prediction import in_units
 from eigenformer.training.task import read_targets
 
@@ -44,19 +44,15 @@ def graph_errors(
     model: Eigenformer, dataset: GraphDataset, outputs: Outputs, batch_size: int = 64
 ) -> GraphErrors:
     """What a model says about each graph, and how far that is from the truth."""
-    was_training = model.training
-    model.eval()
     predictions: list[Tensor] = []
     targets: list[Tensor] = []
-    try:
+    with evaluation_mode(model):
         for batch, _ in seeded_batches(dataset, batch_size):
             sizes = [1] * batch.num_graphs
             if outputs.level == "node":
                 sizes = batch.ptr.diff().tolist()
             predictions += in_units(outputs, model(batch)).split(sizes)
             targets += read_targets(outputs, batch).split(sizes)
-    finally:
-        model.train(was_training)
     pairs = zip(predictions, targets, strict=True)
     return GraphErrors(
         tuple(prediction.numpy() for prediction in predictions),

@@ -14,9 +14,9 @@ from eigenformer.analysis.heads import attention_of
 from eigenformer.analysis.subject import Subject, find_subject, graph_of
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
-from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import Sources
 from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
+from eigenformer.reporting import Reporter
 from eigenformer.training.evaluation import trained_on
 from eigenformer.training.features import featurizer_of, unseen_atoms
 from eigenformer.training.inputs import load_data

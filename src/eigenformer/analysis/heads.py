@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from eigenformer.model import Eigenformer
+from eigenformer.training.evaluation import evaluation_mode
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +28,6 @@ class HeadAttention:
 @torch.no_grad()
 def attention_of(model: Eigenformer, data: Data) -> HeadAttention:
     """What a model predicts for a graph and where its heads look, in evaluation mode."""
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluation_mode(model):
         prediction, layers = model(data, return_attention=True)
-    finally:
-        model.train(was_training)
     return HeadAttention(prediction, torch.stack([graphs[0] for graphs in layers]))

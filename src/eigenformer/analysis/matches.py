@@ -30,8 +30,9 @@ import torch
 
 from eigenformer.analysis.structure import adjacency_matrices, spread
 from eigenformer.data.batching import GraphDataset
-from eigenformer.data.progress import Reporter
 from eigenformer.model import Eigenformer
+from eigenformer.reporting import Reporter
+from eigenformer.training.evaluation import evaluation_mode
 
 HOPS = 5
 PATTERNS = (*(f"{k}-hop" for k in range(1, HOPS + 1)), "distance")
@@ -236,9 +237,7 @@ def _attention(
     model: Eigenformer, dataset: GraphDataset, chosen: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Adjacency ``[n, n]`` and attention ``[layers, heads, n, n]`` of each graph."""
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluation_mode(model):
         for start in range(0, len(chosen), _BATCH):
             places = chosen[start : start + _BATCH]
             _, attention = model(dataset.batch(places), return_attention=True)
@@ -246,5 +245,3 @@ def _attention(
                 stack = torch.stack([layer[number] for layer in attention]).numpy()
                 size = stack.shape[-1]
                 yield adjacency_matrices(dataset.archive, graph[None], size)[0], stack
-    finally:
-        model.train(was_training)

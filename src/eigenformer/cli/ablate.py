@@ -54,14 +54,14 @@ def run(arguments: argparse.Namespace) -> None:
 def _train(
     arguments: argparse.Namespace, variants: list[Variant], draws: int = 1
 ) -> tuple[Ablation, Path]:
+    from eigenformer.reporting import TerminalReporter
     from eigenformer.training.ablation import ablate
-    from eigenformer.training.reporting import LineReporter
 
     name = Path(arguments.name).name.split(".")[0]
     out = arguments.out or Path("runs") / f"ablation-{arguments.what}-{name}"
     settings = settings_of(arguments)
     folders = (arguments.raw_dir, arguments.cache_dir)
-    report = LineReporter()
+    report = TerminalReporter()
     seeds = arguments.seeds
     return ablate(arguments.name, variants, seeds, out, settings, draws, *folders, report), out
 

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eigenformer.cli.columns import print_columns
+
 if TYPE_CHECKING:
     from eigenformer.data.archive import GraphArchive
     from eigenformer.data.listing import Entry
@@ -66,7 +68,7 @@ def _add_own(group: argparse._ArgumentGroup) -> None:
 def _prepare(arguments: argparse.Namespace) -> None:
     from eigenformer.data.benchmarks import BENCHMARKS, benchmark
     from eigenformer.data.preparation import prepare, prepare_own
-    from eigenformer.data.progress import TerminalReporter
+    from eigenformer.reporting import TerminalReporter
 
     common = {
         "cache_dir": arguments.cache_dir,
@@ -120,14 +122,7 @@ def _list(arguments: argparse.Namespace) -> None:
     from eigenformer.data.sources import Sources
 
     sources = Sources.resolve(None, arguments.cache_dir)
-    rows = [_COLUMNS, *map(_row, list_entries(sources))]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column in (1, 2, 3, 5, 6) else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  ".join(cells).rstrip())
+    print_columns([_COLUMNS, *map(_row, list_entries(sources))], right=(1, 2, 3, 5, 6))
 
 
 def _row(entry: Entry) -> tuple[str, ...]:

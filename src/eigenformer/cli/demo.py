@@ -28,17 +28,17 @@ def run(arguments: argparse.Namespace) -> None:
     """Trains an Eigenformer, then what it is compared with, and writes the report."""
     from eigenformer.analysis.run_report import report_run
     from eigenformer.pages import report_page, save_page
+    from eigenformer.reporting import TerminalReporter
     from eigenformer.training.baselines import NETWORKS, majority, train_baseline
     from eigenformer.training.loop import start_run
     from eigenformer.training.planning import plan
-    from eigenformer.training.reporting import LineReporter
     from eigenformer.training.run_folder import RunFolder
 
     RunFolder.check_new(arguments.out)
     wanted = merge(_SETTINGS, settings_of(arguments))
     size = wanted["data"]["size"]
     print(f"demo: find the pattern hidden in random graphs (PATTERN, {size} graphs made here)")
-    report = LineReporter()
+    report = TerminalReporter()
     config, data = plan(wanted, arguments.raw_dir, arguments.cache_dir, report=report)
     summary = start_run(config, data, arguments.out, report)
     results = [("Eigenformer", summary["parameters"], summary["test"])]

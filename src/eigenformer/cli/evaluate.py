@@ -21,19 +21,20 @@ def run(arguments: argparse.Namespace) -> None:
     """Prints the metrics, first the one that counts."""
     import torch
 
-    from eigenformer.training.evaluation import evaluate_folder
-    from eigenformer.training.reporting import LineReporter
+    from eigenformer.reporting import TerminalReporter
+    from eigenformer.training.evaluation import load_folder
 
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
-    found = evaluate_folder(
+    found = load_folder(
         arguments.run_folder,
         arguments.split,
         arguments.data,
         arguments.raw_dir,
         arguments.cache_dir,
-        LineReporter(),
+        TerminalReporter(),
     )
-    for name in sorted(found.metrics, key=lambda name: name != found.metric):
-        of = f" ({found.graphs} graphs)" if name == found.metric else ""
-        print(f"{arguments.split} {name} {found.metrics[name]:.6f}{of}")
+    metrics, first = found.evaluate(), found.outputs.metric
+    for name in sorted(metrics, key=lambda name: name != first):
+        of = f" ({len(found.graphs)} graphs)" if name == first else ""
+        print(f"{arguments.split} {name} {metrics[name]:.6f}{of}")

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the page."""
     from eigenformer.analysis.explanation import explain
     from eigenformer.pages import explain_page, save_page
-    from eigenformer.training.reporting import LineReporter
+    from eigenformer.reporting import TerminalReporter
 
     explanation = explain(
         arguments.run_folder,
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.index,
         arguments.raw_dir,
         arguments.cache_dir,
-        LineReporter(),
+        TerminalReporter(),
     )
     save_page(explain_page(explanation), arguments.out)
     print(f"{explanation.subject.name}: {arguments.out}")

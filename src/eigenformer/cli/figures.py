@@ -113,11 +113,11 @@ def _attention(arguments: argparse.Namespace) -> Picture:
     from eigenformer.analysis.matches import match_graph, match_graphs, match_table, untrained
     from eigenformer.analysis.subject import graph_of
     from eigenformer.plots.attention import draw_attention
+    from eigenformer.reporting import TerminalReporter
     from eigenformer.training.evaluation import load_folder
-    from eigenformer.training.reporting import LineReporter
 
     folders = (arguments.raw_dir, arguments.cache_dir)
-    report = LineReporter()
+    report = TerminalReporter()
     found = load_folder(arguments.run_folder, arguments.split, arguments.data, *folders, report)
     index, count = arguments.index, len(found.graphs)
     if not 0 <= index < count:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from eigenformer.cli.columns import print_columns
+
 _COLUMNS = ("preset", "layers", "heads", "d", "p", "parameters", "paper", "remark")
 
 
@@ -16,13 +18,7 @@ def run(arguments: argparse.Namespace) -> None:
     from eigenformer.config import presets
 
     rows = [_COLUMNS, *(preset_row(name) for name in presets())]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    for row in rows:
-        cells = [
-            cell.ljust(width) if column in (0, len(row) - 1) else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  ".join(cells).rstrip())
+    print_columns(rows, right=range(1, len(_COLUMNS) - 1))
 
 
 def preset_row(name: str) -> tuple[str, ...]:

@@ -22,9 +22,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the page, and says what is missing in it."""
     from eigenformer.analysis.run_report import report_run
     from eigenformer.pages import report_page, save_page
-    from eigenformer.training.reporting import LineReporter
+    from eigenformer.reporting import TerminalReporter
 
-    say = LineReporter()
+    say = TerminalReporter()
     folders = (arguments.raw_dir, arguments.cache_dir)
     report = report_run(arguments.run_folder, arguments.examples, *folders, say)
     for part, reason in report.missing.items():

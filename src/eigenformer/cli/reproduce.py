@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Trains what is missing, then prints the result."""
-    from eigenformer.training.reporting import LineReporter
+    from eigenformer.reporting import TerminalReporter
     from eigenformer.training.reproduction import reproduce
 
     result = reproduce(
@@ -29,6 +29,6 @@ def run(arguments: argparse.Namespace) -> None:
         settings_of(arguments),
         arguments.raw_dir,
         arguments.cache_dir,
-        LineReporter(),
+        TerminalReporter(),
     )
     print(result)

@@ -36,15 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Trains."""
+    from eigenformer.reporting import SilentReporter, TerminalReporter
     from eigenformer.training.inputs import load_data
     from eigenformer.training.loop import resume_run, start_run
     from eigenformer.training.planning import plan, run_name
-    from eigenformer.training.reporting import LineReporter, SilentReporter
     from eigenformer.training.run_folder import RunFolder
     from eigenformer.training.trainer import is_first_process
 
     wanted = settings_of(arguments)
-    report = LineReporter() if is_first_process() else SilentReporter()
+    report = TerminalReporter() if is_first_process() else SilentReporter()
     folders = (arguments.raw_dir, arguments.cache_dir)
     if arguments.resume is not None:
         if wanted or arguments.out is not None:

@@ -209,7 +209,7 @@ class GraphLoader(DataLoader):
         generator = None
         if seed is not None:
             generator = torch.Generator().manual_seed(seed)
-        common: dict[str, Any] = {"collate_fn": _as_is, "num_workers": num_workers}
+        common: dict[str, Any] = {"collate_fn": keep_batch, "num_workers": num_workers}
         if max_pairs is None:
             common |= {"batch_size": batch_size, "shuffle": shuffle, "drop_last": drop_last}
         else:
@@ -253,5 +253,6 @@ class _Runs:
         return source[self._index]
 
 
-def _as_is(batch: Batch) -> Batch:
+def keep_batch(batch: Batch) -> Batch:
+    """What a ``DataLoader`` does to what a :class:`GraphDataset` gives: nothing."""
     return batch

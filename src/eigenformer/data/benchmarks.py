@@ -8,10 +8,10 @@ from pathlib import Path
 
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
-from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import Layouts
 from eigenformer.data.statistics import Statistics
 from eigenformer.nearest import unknown
+from eigenformer.reporting import Reporter
 
 
 @dataclass(frozen=True)

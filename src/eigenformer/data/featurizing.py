@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from eigenformer.data.molecules import MoleculeError, MoleculeGraph, featurizer
-from eigenformer.data.progress import Reporter
+from eigenformer.reporting import Reporter
 
 # Fewer are done before the processes are up.
 _MANY = 2000

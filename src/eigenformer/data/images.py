@@ -11,8 +11,8 @@ import numpy as np
 
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.progress import Reporter
 from eigenformer.data.superpixels import Superpixels, superpixel_archive
+from eigenformer.reporting import Reporter
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 

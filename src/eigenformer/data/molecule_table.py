@@ -13,10 +13,10 @@ from eigenformer.data.featurizing import featurize_all
 from eigenformer.data.fields import Field
 from eigenformer.data.molecules import MoleculeError, MoleculeGraph, molecule_fields
 from eigenformer.data.own import Import, OwnData, split_archive
-from eigenformer.data.progress import Reporter
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import Rejected, is_missing, read_table
 from eigenformer.data.targets import Targets
+from eigenformer.reporting import Reporter
 
 
 @dataclass(frozen=True)

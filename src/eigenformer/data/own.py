@@ -9,11 +9,11 @@ from typing import Literal
 from eigenformer.config import ConfigError, Settings
 from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.progress import Reporter
 from eigenformer.data.splits import FRACTIONS, check_fractions
 from eigenformer.data.tables import Rejected, is_table
 from eigenformer.data.targets import infer_task
 from eigenformer.options import TargetKind
+from eigenformer.reporting import Reporter
 
 SplitMethod = Literal["given", "random", "stratified", "scaffold"]
 Form = Literal["molecules", "tables", "graphs", "pictures", "archive"]

@@ -16,9 +16,9 @@ from eigenformer.data.featurizing import featurize_all
 from eigenformer.data.fields import NO_SPLIT, SPLITS, Field, Task, number_splits
 from eigenformer.data.molecules import MoleculeError, molecule_fields
 from eigenformer.data.official import packed_structure
-from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import RawFile
 from eigenformer.data.tables import Table, read_table
+from eigenformer.reporting import Reporter
 
 FUNCTIONS = tuple(f"function {number}" for number in range(10))
 STRUCTURES = (

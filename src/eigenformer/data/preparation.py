@@ -17,11 +17,11 @@ from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.benchmarks import BENCHMARKS, benchmark, builder
 from eigenformer.data.errors import DamagedError, DataError, Problem
 from eigenformer.data.own import OwnData, own_files, read_own
-from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import Sources
 from eigenformer.data.spectra import Spectra, spectra_of
 from eigenformer.data.store import file_digest, remove_leftovers
 from eigenformer.data.tables import SUFFIXES
+from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:
     from eigenformer.data.batching import GraphDataset

@@ -17,7 +17,7 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS, Field, Task
 from eigenformer.data.official import packed_structure, read_benchmark
-from eigenformer.data.progress import Reporter
+from eigenformer.reporting import Reporter
 
 PATTERN_SIZES = (10_000, 2_000, 2_000)
 CLUSTER_SIZES = (10_000, 1_000, 1_000)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from eigenformer.data.errors import DataError, DownloadError
-from eigenformer.data.progress import Reporter
+from eigenformer.reporting import Reporter
 
 RAW_DIR = "EIGENFORMER_RAW_DIR"
 CACHE_DIR = "EIGENFORMER_CACHE_DIR"

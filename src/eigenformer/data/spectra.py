@@ -25,9 +25,9 @@ from filelock import FileLock
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DamagedError, DataError, Problem
 from eigenformer.data.fields import graph_place
-from eigenformer.data.progress import Reporter
 from eigenformer.data.spectrum_writer import KIND, SpectrumWriter
 from eigenformer.data.store import open_store, read_manifest
+from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:
     from eigenformer.spectrum import Spectrum

@@ -14,8 +14,8 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import SPLITS, Field, Task
 from eigenformer.data.official import benchmark_file, packed_structure, read_benchmark
-from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import RawFile
+from eigenformer.reporting import Reporter
 
 NEIGHBOURS = 8
 _CLASSES = {

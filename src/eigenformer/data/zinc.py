@@ -12,8 +12,8 @@ import numpy as np
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import SPLITS, Field, Task
-from eigenformer.data.progress import Reporter
 from eigenformer.data.sources import RawFile
+from eigenformer.reporting import Reporter
 
 # fmt: off
 ATOM_WORDS = (

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from eigenformer.config import ConfigError, RunConfig, load_preset, merge, presets
-from eigenformer.data.progress import Reporter
 from eigenformer.model_folder import load_model
 from eigenformer.nearest import unknown
 from eigenformer.ragged import RaggedGraphs
+from eigenformer.reporting import Reporter
 from eigenformer.training.evaluation import evaluate, seeded_batches
 from eigenformer.training.inputs import TrainingData
 from eigenformer.training.planning import plan

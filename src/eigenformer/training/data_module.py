@@ -8,9 +8,8 @@ import lightning.pytorch as pl
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Sampler
-from torch_geometric.data import Batch
 
-from eigenformer.data.batching import GraphDataset
+from eigenformer.data.batching import GraphDataset, keep_batch
 from eigenformer.training.seeding import derived_seed
 
 
@@ -109,8 +108,4 @@ class GraphDataModule(pl.LightningDataModule):
 
 def graph_loader(dataset: GraphDataset, batches: EpochBatches) -> DataLoader:
     """A loader of these batches."""
-    return DataLoader(dataset, batch_sampler=batches, collate_fn=_as_is)
-
-
-def _as_is(batch: Batch) -> Batch:
-    return batch
+    return DataLoader(dataset, batch_sampler=batches, collate_fn=keep_batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -14,12 +15,12 @@ from torch_geometric.data import Batch
 
 from eigenformer.config import DataConfig, load_preset
 from eigenformer.data.batching import GraphDataset
-from eigenformer.data.progress import Reporter
 from eigenformer.data.tables import is_table
 from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
 from eigenformer.nearest import unknown
 from eigenformer.options import MetricName
+from eigenformer.reporting import Reporter
 from eigenformer.training.data_module import EpochBatches, graph_loader
 from eigenformer.training.features import check_columns
 from eigenformer.training.inputs import TrainingData, describe, load_data
@@ -63,15 +64,22 @@ def evaluate_all(
 ) -> dict[str, float]:
     """Several metrics at once (default: all that suit); takes what :func:`evaluate` takes."""
     score = Score(outputs, outputs.metrics if metrics is None else metrics)
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluation_mode(model):
         for batch, seeds in seeded_batches(dataset, batch_size, draw):
             drawn = {} if seeds is None else {"draw_seeds": seeds}
             score.update(model(batch, **drawn), read_targets(outputs, batch))
+    return score.compute_all()
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Puts a model into evaluation mode, and back into the one it was in."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
     finally:
         model.train(was_training)
-    return score.compute_all()
 
 
 def seeded_batches(
@@ -105,6 +113,10 @@ class FolderGraphs:
     outputs: Outputs
     graphs: GraphDataset
     batch_size: int
+
+    def evaluate(self) -> dict[str, float]:
+        """All metrics that suit the model, on these graphs."""
+        return evaluate_all(self.model, self.graphs, self.outputs, self.batch_size)
 
 
 def load_folder(
@@ -140,35 +152,6 @@ def load_folder(
     if not len(graphs):
         raise ModelFolderError(f"{config.dataset}: no graphs in the split '{split}'")
     return FolderGraphs(model, card.outputs, graphs, _batch_size(Path(path), card.preset))
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """How good a model is.
-
-    Args:
-        metric: What it is judged by.
-        metrics: All metrics that say something about its predictions.
-        graphs: On how many graphs.
-    """
-
-    metric: str
-    metrics: dict[str, float]
-    graphs: int
-
-
-def evaluate_folder(
-    path: str | Path,
-    split: str = "test",
-    dataset: str | None = None,
-    raw_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    report: Reporter | None = None,
-) -> Evaluation:
-    """How good the model of a folder is on some graphs. Takes what :func:`load_folder` takes."""
-    found = load_folder(path, split, dataset, raw_dir, cache_dir, report)
-    metrics = evaluate_all(found.model, found.graphs, found.outputs, found.batch_size)
-    return Evaluation(found.outputs.metric, metrics, len(found.graphs))
 
 
 def trained_on(path: str | Path, card: ModelCard) -> DataConfig:

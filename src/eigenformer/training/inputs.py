@@ -21,12 +21,12 @@ from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import NO_SPLIT, SPLITS, Task
 from eigenformer.data.own import OwnData, split_archive
 from eigenformer.data.preparation import prepare, prepare_own
-from eigenformer.data.progress import Reporter
 from eigenformer.data.spectra import Spectra
 from eigenformer.data.tables import is_table, read_table
 from eigenformer.model_folder import Outputs
 from eigenformer.nearest import unknown
 from eigenformer.options import MetricName
+from eigenformer.reporting import Reporter
 
 # Where a benchmark is not judged by what is usual for such data.
 _BENCHMARK_METRICS: dict[str, MetricName] = {"peptides-func": "average_precision"}

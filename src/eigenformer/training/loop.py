@@ -13,9 +13,9 @@ import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
 from eigenformer.config import RunConfig
-from eigenformer.data.progress import Reporter
 from eigenformer.model import Eigenformer
 from eigenformer.model_folder import Outputs, load_model, read_card, read_weights
+from eigenformer.reporting import Reporter
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.inputs import TrainingData, describe
 from eigenformer.training.planning import check_fit
@@ -136,7 +136,7 @@ def _run(
     task = EigenformerTask(model, outputs, config.training, config.seed)
     record = Record(config, data, folder, model, outputs)
     progress = Progress()
-    recorder = Recorder(folder, record.save_best, record.summary, progress.print_line)
+    recorder = Recorder(record, progress.print_line)
     stop = StopOnTerm()
     callbacks: list[Callback] = [stop, progress, recorder]
     if config.patience is not None:

@@ -18,9 +18,12 @@ from eigenformer.config import (
     merge,
     presets,
 )
+from eigenformer.data.archive import GraphArchive
+from eigenformer.data.batching import GraphDataset
 from eigenformer.data.errors import DataError
-from eigenformer.data.progress import Reporter
-from eigenformer.model_folder import read_card
+from eigenformer.model import Eigenformer
+from eigenformer.model_folder import Outputs, read_card
+from eigenformer.reporting import Reporter
 from eigenformer.training.features import encoders
 from eigenformer.training.inputs import TrainingData, data_name, is_benchmark, load_data
 
@@ -82,8 +85,6 @@ def run_name(wanted: Mapping[str, Any]) -> str:
 
 def check_fit(model: EigenformerConfig, data: TrainingData, name: str) -> None:
     """Raises where an architecture cannot take these graphs or give these targets."""
-    from eigenformer.model import Eigenformer
-
     outputs = data.outputs
     if model.out_channels != outputs.num_outputs:
         raise ConfigError(
@@ -95,13 +96,36 @@ def check_fit(model: EigenformerConfig, data: TrainingData, name: str) -> None:
             f"the model (preset '{name}') does not fit {data.name}: pooling '{model.pooling}' for "
             f"targets of {outputs.level}s"
         )
-    small = model.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
     try:
-        Eigenformer(small).eval()(data.dataset("all").batch([0]))
+        try_model(model, data.dataset("all"))
     except ValueError as error:
         raise ConfigError(
             f"the model (preset '{name}') does not fit {data.name}: {error}"
         ) from None
+
+
+def try_model(model: EigenformerConfig, graphs: GraphDataset) -> None:
+    """Raises where an architecture cannot take the first of these graphs; a tiny one tells."""
+    small = model.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
+    Eigenformer(small).eval()(graphs.batch([0]))
+
+
+def fit_trunk(
+    trunk: EigenformerConfig, archive: GraphArchive, outputs: Outputs
+) -> EigenformerConfig:
+    """A trunk with the encoders and the head that graphs and targets ask for."""
+    nodes, edges = encoders(archive)
+    pooling = trunk.pooling
+    if outputs.level == "node":
+        pooling = "none"
+    elif pooling == "none":
+        pooling = "mean"
+    return trunk.replace(
+        node_encoder=nodes,
+        edge_encoder=edges,
+        out_channels=outputs.num_outputs,
+        pooling=pooling,
+    )
 
 
 def _preset_name(wanted: Mapping[str, Any]) -> str:
@@ -131,15 +155,4 @@ def _fitted(
     """A trunk with the encoders and the head of the benchmark, or those that own data ask for."""
     if is_benchmark(config.dataset):
         return trunk.replace(**{name: getattr(preset.model, name) for name in _OF_DATA})
-    nodes, edges = encoders(data.archive)
-    pooling = trunk.pooling
-    if data.outputs.level == "node":
-        pooling = "none"
-    elif pooling == "none":
-        pooling = "mean"
-    return trunk.replace(
-        node_encoder=nodes,
-        edge_encoder=edges,
-        out_channels=data.outputs.num_outputs,
-        pooling=pooling,
-    )
+    return fit_trunk(trunk, data.archive, data.outputs)

@@ -34,6 +34,7 @@ from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_
 from eigenformer.nearest import unknown
 from eigenformer.training.data_module import EpochBatches, graph_loader
 from eigenformer.training.features import check_columns, featurizer_of, unseen_atoms
+from eigenformer.training.planning import try_model
 
 _CHUNK = 1024
 _REASON = "reason"
@@ -226,13 +227,10 @@ def _read_unlabelled(path: Path, card: ModelCard) -> GraphArchive:
 
 def prediction_names(outputs: Outputs) -> list[str]:
     """The columns of a prediction."""
-    if outputs.kind == "multiclass":
-        classes = outputs.names or tuple(map(str, range(outputs.num_outputs)))
-        return ["predicted_class", *(f"probability_{name}" for name in classes)]
-    names = outputs.names or tuple(map(str, range(outputs.num_outputs)))
     if outputs.kind == "regression":
-        return [f"predicted_{name}" for name in names]
-    return [f"probability_{name}" for name in names]
+        return [f"predicted_{name}" for name in _names(outputs)]
+    classes = ["predicted_class"] if outputs.kind == "multiclass" else []
+    return [*classes, *(f"probability_{name}" for name in _names(outputs))]
 
 
 def prediction_cells(outputs: Outputs, values: np.ndarray) -> list[str]:
@@ -240,18 +238,20 @@ def prediction_cells(outputs: Outputs, values: np.ndarray) -> list[str]:
     cells = [str(value) for value in values]  # NumPy writes as many as its type has
     if outputs.kind != "multiclass":
         return cells
-    classes = outputs.names or tuple(map(str, range(outputs.num_outputs)))
-    return [classes[int(np.argmax(values))], *cells]
+    return [_names(outputs)[int(np.argmax(values))], *cells]
+
+
+def _names(outputs: Outputs) -> tuple[str, ...]:
+    return outputs.names or tuple(map(str, range(outputs.num_outputs)))
 
 
 def _check_molecules(model: Eigenformer, card: ModelCard) -> None:
     """Whether the model was trained on what a SMILES becomes."""
     assert card.data is not None
+    archive = molecule_archive([_molecule("CO", card.data)], featurizer_of(card.data))
     try:
-        small = model.config.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
-        archive = molecule_archive([_molecule("CO", card.data)], featurizer_of(card.data))
-        dataset = GraphDataset(archive, memory_spectra(archive, card.data.frequencies))
-        Eigenformer(small).eval()(dataset.batch([0]))
+        spectra = memory_spectra(archive, card.data.frequencies)
+        try_model(model.config, GraphDataset(archive, spectra))
     except ValueError as error:
         raise DataError(f"the model was not trained on molecules from SMILES: {error}") from None
 

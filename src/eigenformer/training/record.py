@@ -12,13 +12,22 @@ import torch
 from eigenformer.config import RunConfig
 from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelCard, Outputs, save_model
+from eigenformer.training.environment import git_revision, versions
 from eigenformer.training.inputs import TrainingData
-from eigenformer.training.run_folder import RunFolder, git_revision, versions
+from eigenformer.training.run_folder import RunFolder
 from eigenformer.training.trainer import processes
 
 
 class Record:
-    """What a run writes besides its checkpoint: its best weights, and a summary."""
+    """What a run writes besides its checkpoint: its best weights, and a summary.
+
+    Args:
+        config: The settings of the run.
+        data: What it is trained on.
+        folder: Where to write.
+        model: What is trained.
+        outputs: What it predicts.
+    """
 
     def __init__(
         self,
@@ -34,6 +43,7 @@ class Record:
         self.revision = git_revision()
 
     def save_best(self, epoch: int, validation: float) -> None:
+        """Writes the model as it is now, with the epoch and its validation metric."""
         columns = self.data.archive.meta.get("columns", {})
         card = ModelCard(
             architecture=self.config.model,
@@ -50,6 +60,7 @@ class Record:
         save_model(self.folder.path, self.model, card)
 
     def summary(self, known: dict[str, Any]) -> dict[str, Any]:
+        """What is known of the run, with all that a reader of its result needs."""
         config = self.config
         return {
             "dataset": config.data.dataset,

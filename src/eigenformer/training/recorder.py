@@ -12,31 +12,27 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Checkpoint
 
-from eigenformer.training.run_folder import RunFolder, peak_memory_mb
+from eigenformer.training.environment import peak_memory_mb
+from eigenformer.training.record import Record
 from eigenformer.training.task import EigenformerTask
 
 
 class Recorder(Checkpoint):
-    """Remembers every epoch's metrics and the best weights; with a folder, writes them down.
+    """Remembers every epoch's metrics and the best weights; with a record, writes them down.
 
     Lightning calls it after all other callbacks, so that the checkpoint holds what they know.
 
     Args:
-        folder: Where to write; None to keep the best weights in memory only.
-        save_best: Writes the best weights: given the epoch and its validation metric.
-        summarise: Makes the summary to write, given what is known so far.
+        record: Where to write; None to keep the best weights in memory only.
         then: What to do when all is written.
     """
 
     def __init__(
         self,
-        folder: RunFolder | None = None,
-        save_best: Callable[[int, float], None] | None = None,
-        summarise: Callable[[dict[str, Any]], dict[str, Any]] = lambda known: known,
+        record: Record | None = None,
         then: Callable[[pl.Trainer, EigenformerTask], None] | None = None,
     ) -> None:
-        self.folder, self.save_best, self.summarise = folder, save_best, summarise
-        self.then = then
+        self.record, self.then = record, then
         self.rows: list[dict[str, float]] = []
         self.best_epoch = 0
         self.best: float = math.nan
@@ -53,28 +49,31 @@ class Recorder(Checkpoint):
         epoch = trainer.current_epoch + 1
         self.seconds.append(time.perf_counter() - self._started)
         row = {"epoch": epoch, "learning_rate": trainer.optimizers[0].param_groups[0]["lr"]}
-        names = (f"{part}_{name}" for name in ("loss", task.outputs.metric) for part in _SHOWN)
+        names = (
+            f"{part}_{name}" for name in ("loss", task.outputs.metric) for part in ("train", "val")
+        )
         row |= {name: task.report[name] for name in names}
         self.rows.append(row)
         value = row[task.monitor]
         if self._is_better(value, task.outputs.higher_is_better):
             self.best_epoch, self.best = epoch, value
             self._keep_best(trainer, task)
-        if self.folder is not None:
-            trainer.save_checkpoint(self.folder.checkpoint)
+        if self.record is not None:
+            trainer.save_checkpoint(self.record.folder.checkpoint)
             if trainer.is_global_zero:
-                self.folder.write_metrics(self.rows)
+                self.record.folder.write_metrics(self.rows)
                 self.write_summary("running")
         if self.then is not None:
             self.then(trainer, task)
 
     def write_summary(self, state: str, **more: Any) -> None:
         """Writes what is known of the run so far."""
-        if self.folder is not None:
-            self.folder.write_summary(self.summarise({**self.known(), "state": state, **more}))
+        if self.record is not None:
+            summary = self.record.summary({**self.known(), "state": state, **more})
+            self.record.folder.write_summary(summary)
 
     def known(self) -> dict[str, Any]:
-        """What an onlooker wants to know."""
+        """What the run has come to so far."""
         # The median: what an epoch takes, also where the machine was busy or asleep for a while.
         seconds = statistics.median(self.seconds) if self.seconds else None
         return {
@@ -100,11 +99,8 @@ class Recorder(Checkpoint):
         return value > self.best if higher else value < self.best
 
     def _keep_best(self, trainer: pl.Trainer, task: EigenformerTask) -> None:
-        if self.folder is None:
+        if self.record is None:
             state = task.model.state_dict()
             self.best_state = {k: v.detach().cpu().clone() for k, v in state.items()}
-        elif trainer.is_global_zero and self.save_best is not None:
-            self.save_best(self.best_epoch, self.best)
-
-
-_SHOWN = ("train", "val")
+        elif trainer.is_global_zero:
+            self.record.save_best(self.best_epoch, self.best)

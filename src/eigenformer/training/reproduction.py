@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eigenformer.config import RunConfig, load_preset
-from eigenformer.data.progress import Reporter
+from eigenformer.reporting import Reporter
 from eigenformer.training.inputs import TrainingData
 from eigenformer.training.loop import Interrupted, resume_run, start_run
 from eigenformer.training.planning import plan

@@ -17,8 +17,6 @@ import csv
 import io
 import json
 import math
-import os
-import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -171,47 +169,3 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _without_nan(inner) for key, inner in value.items()}
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def versions() -> dict[str, str]:
-    """The versions that a result depends on."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    from eigenformer import __version__
-
-    found = {"eigenformer": __version__, "python": sys.version.split()[0]}
-    for package in ("torch", "torch_geometric", "lightning", "torchmetrics", "numpy"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def git_revision() -> str | None:
-    """The commit of the source checkout that is running, if it is one."""
-    import subprocess
-
-    source = Path(__file__).resolve().parent
-    command = ["git", "-C", str(source), "describe", "--always", "--dirty", "--abbrev=40"]
-    if not any((parent / ".git").exists() for parent in source.parents):
-        return None
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None
-
-
-def peak_memory_mb() -> float:
-    """The most memory this process ever had, on the GPU where there is one in use."""
-    import torch
-
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        return torch.cuda.max_memory_allocated() / 2**20
-    if os.name != "posix":
-        return 0.0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

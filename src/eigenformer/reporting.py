@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 _log = logging.getLogger("eigenformer")
 
@@ -33,16 +34,21 @@ class Reporter:
         yield _Quiet()
 
 
+class SilentReporter(Reporter):
+    """Reports nothing at all: for every process but the first of several."""
+
+    def notice(self, message: str) -> None:
+        pass
+
+
 class TerminalReporter(Reporter):
     """Prints lines, and progress bars where there is a terminal to draw them on."""
 
     def notice(self, message: str) -> None:
-        self.say(message)
+        print(message, file=sys.stderr, flush=True)
 
     def say(self, message: str) -> None:
-        from tqdm import tqdm
-
-        tqdm.write(message)
+        print(message, flush=True)
 
     @contextmanager
     def step(self, title: str, total: int, unit: str = "graphs", done: int = 0) -> Iterator[Step]:
@@ -60,7 +66,7 @@ class _Quiet:
 
 
 class _Bar:
-    def __init__(self, bar) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, bar: Any) -> None:
         self._bar = bar
 
     def advance(self, amount: int) -> None:
