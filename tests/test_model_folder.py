@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from eigenformer import Eigenformer
-from eigenformer.model_folder import ModelFolderError, Outputs, load_model
+from eigenformer.model_folder import ModelFolderError, load_model
+from eigenformer.outputs import Outputs
 from tests.graphs import random_batch, small_config
 
 

@@ -17,7 +17,7 @@ from eigenformer.data.fields import Field
 from eigenformer.data.molecules import featurizer, molecule_archive
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.splits import random_split
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loop import new_model
 from eigenformer.training.planning import fit_trunk

@@ -9,19 +9,17 @@ from __future__ import annotations
 import copy
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-import numpy as np
-import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 import torch
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
+
+from eigenformer.lanczos import lowest_eigenpairs
 
 EIGENSPACE_GAP = 1e-6
 """Eigenvalues closer than this are one eigenvalue, with one eigenspace."""
@@ -34,8 +32,6 @@ MAX_DENSE_NODES = 16_384
 
 # Below this a dense decomposition takes well under a second: nothing to gain.
 _MIN_SPARSE_NODES = 512
-# The null space of a graph with very many components does not fit into memory.
-_MOST_ENTRIES = 1 << 29
 # A batch of matrices handed to one thread: large enough to amortise, small enough to share.
 _CHUNK_ENTRIES = 1 << 21
 
@@ -256,103 +252,10 @@ def _tidy(values: Tensor, vectors: Tensor, k: int | None) -> Spectrum:
 
 
 def _lowest_of_sparse(edge_index: Tensor, num_nodes: int, k: int) -> Spectrum | None:
-    """The k lowest eigenpairs of a large sparse graph by Lanczos iterations.
-
-    First plain Lanczos, which is quick where the low frequencies are well separated (random
-    graphs); where that does not converge, shift-inverted (paths, meshes, anything with long
-    distances). Returns None where neither does: the dense way then always does.
-    """
+    """The k lowest eigenpairs of a large sparse graph; None where only the dense way is left."""
     row, col = undirected_edges(edge_index, num_nodes).numpy()
-    if len(row) > 0.05 * num_nodes**2:
+    found = lowest_eigenpairs(row, col, num_nodes, k, EIGENSPACE_GAP)
+    if found is None:
         return None
-    adjacency = sp.csr_array((np.ones(len(row)), (row, col)), shape=(num_nodes, num_nodes))
-    degree = adjacency.sum(axis=1)
-    root = np.sqrt(np.maximum(degree, 1.0))
-    scaled = adjacency.multiply(1 / root[:, None] / root)
-    laplacian = sp.csc_array(sp.diags_array((degree > 0) * 1.0) - scaled)
-
-    # The null space is known exactly: D^½ on each connected component (1 on an isolated node).
-    count, component = connected_components(adjacency, directed=False)
-    if num_nodes * count > _MOST_ENTRIES:
-        return None
-    null = np.zeros((num_nodes, count))
-    null[np.arange(num_nodes), component] = root
-    null /= np.linalg.norm(null, axis=0)
-    if count >= k:
-        return _tidy(torch.zeros(count, dtype=torch.float64), torch.from_numpy(null), k)
-
-    shift = 1e-6
-    try:
-        vectors = _sweep(lambda x: 2 * x - laplacian @ x, lambda m: 2 - m, null, k, restarts=80)
-        if vectors is None:
-            solve = spla.splu(laplacian + shift * sp.eye_array(num_nodes, format="csc")).solve
-            vectors = _sweep(solve, lambda m: 1 / m - shift, null, k, restarts=400)
-    except (RuntimeError, MemoryError, _LargeSpaceError):
-        return None
-    if vectors is None:
-        return None
-    # Rayleigh–Ritz once more over everything found: orders it and removes the last error.
-    small = vectors.T @ (laplacian @ vectors)
-    values, rotation = np.linalg.eigh((small + small.T) / 2)
-    vectors = vectors @ rotation
-    if np.abs(laplacian @ vectors - vectors * values).max() > 1e-9:
-        return None
-    return _tidy(torch.from_numpy(values), torch.from_numpy(vectors), k)
-
-
-def _sweep(
-    operator: Callable[[np.ndarray], np.ndarray],
-    to_eigenvalue: Callable[[np.ndarray], np.ndarray],
-    known: np.ndarray,
-    k: int,
-    restarts: int,
-) -> np.ndarray | None:
-    """Vectors spanning the ``k`` lowest eigenspaces, the ``known`` null space included.
-
-    Lanczos alone may miss copies of a repeated eigenvalue. So what it found is projected out
-    and it is asked again, until nothing at or below the k-th eigenvalue is left.
-    """
-    n = len(known)
-    values, vectors = np.zeros(known.shape[1]), known
-    start = np.random.default_rng(0)
-    ask = max(k - known.shape[1], 1)
-    while vectors.shape[1] + ask < min(n // 4, 4 * k + 512):
-
-        def deflated(x: np.ndarray, basis: np.ndarray = vectors) -> np.ndarray:
-            x = operator(x - basis @ (basis.T @ x))
-            return x - basis @ (basis.T @ x)
-
-        try:
-            found, new = spla.eigsh(
-                spla.LinearOperator((n, n), matvec=deflated, dtype=np.float64),
-                k=ask,
-                ncv=min(n, max(2 * ask + 1, 64)),
-                which="LA",
-                v0=start.normal(size=n),
-                maxiter=restarts,
-                tol=1e-12,
-            )
-        except spla.ArpackError:
-            return None
-        found = to_eigenvalue(found)
-        cut = _end_of_space(np.sort(values), k)
-        keep = found < cut + EIGENSPACE_GAP
-        if not keep.any():
-            return vectors
-        values = np.concatenate([values, found[keep]])
-        vectors = np.linalg.qr(np.concatenate([vectors, new[:, keep]], axis=1))[0]
-        ask = 2 if np.isinf(cut) else min(2 * ask, 64)
-    raise _LargeSpaceError
-
-
-class _LargeSpaceError(Exception):
-    """The k-th eigenspace has so many dimensions that Lanczos is no longer the way."""
-
-
-def _end_of_space(values: np.ndarray, k: int) -> float:
-    """The last of the ascending ``values`` that belongs to the k-th one's eigenspace."""
-    if len(values) < k:
-        return np.inf
-    later = values[k - 1 :]
-    apart = np.flatnonzero(np.diff(later) >= EIGENSPACE_GAP)
-    return float(later[apart[0]] if len(apart) else later[-1])
+    values, vectors = map(torch.from_numpy, found)
+    return _tidy(values, vectors, k)

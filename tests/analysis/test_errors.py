@@ -13,7 +13,7 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.model import Eigenformer
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.training.prediction import predict_graphs
 
 

@@ -7,7 +7,8 @@ import pytest
 from eigenformer.cli import main
 from eigenformer.config import DataConfig
 from eigenformer.model import Eigenformer
-from eigenformer.model_folder import ModelCard, Outputs, save_model
+from eigenformer.model_folder import ModelCard, save_model
+from eigenformer.outputs import Outputs
 
 
 def test_a_page_for_a_molecule(run, tmp_path, capsys):

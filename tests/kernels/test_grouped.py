@@ -181,7 +181,7 @@ def test_phi1_must_be_piecewise_linear():
 
 def test_unknown_backend():
     graphs = RaggedGraphs.from_data(random_batch([3]))
-    with pytest.raises(ValueError, match="'fast' is not one of auto"):
+    with pytest.raises(ValueError, match="'fast': unknown; the nearest is"):
         prepare(graphs, "fast")
 
 

@@ -14,7 +14,7 @@ from eigenformer.analysis.filters import learned_filters
 from eigenformer.analysis.heads import attention_of
 from eigenformer.analysis.subject import find_subject
 from eigenformer.model import Eigenformer
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.pages import explain_page
 from eigenformer.pages.explain import pack_attention
 from tests.pages.test_page import EVIL, _data, _Tags

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.pages.predictions import (
     graph_lines,
     node_lines,

@@ -8,7 +8,7 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.model import Eigenformer
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.training.evaluation import evaluate, seeded_batches
 
 OUTPUTS = Outputs("node", "regression", 1)  # a figure that every change of an output changes

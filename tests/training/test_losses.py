@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.training.losses import class_weights, loss_sums, mean_loss
 
 NAN = float("nan")

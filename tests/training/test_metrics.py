@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from eigenformer.config import ConfigError
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.training.losses import loss_sums
 from eigenformer.training.metrics import MeanLoss, Score
 

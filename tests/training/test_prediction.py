@@ -9,7 +9,8 @@ from torch_geometric.data import Data
 from eigenformer import Eigenformer
 from eigenformer.cli import main
 from eigenformer.config import DataConfig, load_preset
-from eigenformer.model_folder import ModelCard, Outputs, save_model
+from eigenformer.model_folder import ModelCard, save_model
+from eigenformer.outputs import Outputs
 from tests.training.samples import SMALL, read_rows
 
 

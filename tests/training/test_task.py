@@ -12,7 +12,7 @@ from eigenformer.config import TrainingConfig
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.spectra import memory_spectra
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.training import EigenformerTask, GraphDataModule, evaluate
 from eigenformer.training.loop import quiet
 from eigenformer.training.task import TrainingError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenformer.model_folder import LOWER_IS_BETTER
+from eigenformer.outputs import LOWER_IS_BETTER
 from eigenformer.training.run_folder import METRICS, RunError, RunFolder
 
 

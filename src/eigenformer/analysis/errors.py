@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eigenformer.data.batching import GraphDataset
 from eigenformer.model import Eigenformer
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.training.evaluation import evaluation_mode, seeded_batches
 from eigenformer.training.prediction import in_units
 from eigenformer.training.task import read_targets

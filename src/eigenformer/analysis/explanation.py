@@ -15,7 +15,8 @@ from eigenformer.analysis.subject import Subject, find_subject, graph_of
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
 from eigenformer.data.sources import Sources
-from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
+from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
+from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
 from eigenformer.training.evaluation import trained_on
 from eigenformer.training.features import featurizer_of, unseen_atoms
@@ -101,7 +102,7 @@ def explain(
         _target(card.outputs, subject.data, len(seen.prediction)),
         seen.weights.numpy(),
         learned_filters(model),
-        unseen_atoms(card.data, subject.data.x.numpy()),
+        unseen_atoms(card.data, subject.data.x),
     )
 
 

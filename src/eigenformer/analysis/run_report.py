@@ -14,11 +14,12 @@ from eigenformer.analysis.errors import graph_errors
 from eigenformer.analysis.filters import Filters, learned_filters
 from eigenformer.analysis.subject import Subject, graph_of
 from eigenformer.config import RunConfig
-from eigenformer.model_folder import Outputs, load_model, read_card
+from eigenformer.model_folder import load_model, read_card
+from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
 from eigenformer.training.inputs import load_data
+from eigenformer.training.result_tables import PAPER_TABLES, paper_table
 from eigenformer.training.run_folder import RunFolder
-from eigenformer.training.tables import PAPER_TABLES, paper_table
 
 T = TypeVar("T")
 

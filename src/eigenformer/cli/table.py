@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Prints or writes both tables."""
     from eigenformer.files import write_atomic
-    from eigenformer.training.tables import result_tables
+    from eigenformer.training.result_tables import result_tables
 
     text = result_tables(arguments.folder)
     if arguments.out is None:

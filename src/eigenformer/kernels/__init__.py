@@ -11,6 +11,7 @@ from eigenformer.kernels.base import AttentionKernel, AttentionTerms
 from eigenformer.kernels.grouped import GroupedAttention
 from eigenformer.kernels.literal import LiteralAttention
 from eigenformer.kernels.native import NativeAttention, library, load, supports
+from eigenformer.nearest import unknown
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 
@@ -29,9 +30,8 @@ def prepare(graphs: RaggedGraphs, backend: Backend = "auto") -> AttentionKernel:
     if backend == "auto":
         backend = "torch" if load()[0] is None else "native"
     if backend not in _KERNELS:
-        raise ValueError(
-            f"attention_backend: '{backend}' is not one of auto, {', '.join(_KERNELS)}"
-        )
+        known = ("auto", *_KERNELS)
+        raise ValueError(unknown(f"attention_backend: '{backend}'", backend, known))
     if backend == "native":
         library()  # an error that says why, if it is not there
         if not supports(graphs.eigenvectors):

@@ -1,4 +1,4 @@
-"""The default: exact attention in plain PyTorch, memory O(H·Σn²) whatever φ's width.
+"""Exact attention in plain PyTorch, any device and type: memory O(H·Σn²) whatever φ's width.
 
 Two facts make it cheap. The score Σ_k u_k[i] u_k[j] φ₂(λ_k) is an ordinary product of queries
 U·φ₂(Λ) and keys U; and φ₁, a ReLU network of one variable, is linear between a few knots, so

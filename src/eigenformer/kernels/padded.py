@@ -61,16 +61,16 @@ class PaddedGraphs:
         members = torch.tensor(self.members, device=device)
         entries = [n * k for n, k in zip(graphs.sizes, graphs.frequencies, strict=True)]
         counts = (graphs.sizes, graphs.frequencies, entries)
-        node, wave, entry = (self._starts(c)[members, None] for c in counts)
+        node, value, entry = (self._starts(c)[members, None] for c in counts)
         n, k = (torch.tensor(c, device=device)[members, None] for c in counts[:2])
         column = torch.arange(self.width, device=device)
-        tone = torch.arange(max(graphs.frequencies[g] for g in self.members), device=device)
+        rank = torch.arange(max(graphs.frequencies[g] for g in self.members), device=device)
         self.present = column < n
-        sounding = tone < k
+        in_spectrum = rank < k
         self.node = (node + column * self.present).flatten()
-        self.frequency = wave + tone * sounding
-        filled = self.present[..., None] & sounding[:, None]
-        at = entry[..., None] + column[:, None] * k[..., None] + tone
+        self.frequency = value + rank * in_spectrum
+        filled = self.present[..., None] & in_spectrum[:, None]
+        at = entry[..., None] + column[:, None] * k[..., None] + rank
         self.eigenvectors = graphs.eigenvectors[at * filled].masked_fill(~filled, 0.0)
         first = torch.full((graphs.num_graphs,), -1, device=device)
         first[members] = torch.arange(len(members), device=device) * self.width

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.pages.page import text
 
 _MOST_SHOWN = 12

@@ -12,7 +12,7 @@ from eigenformer.analysis.curves import metric_name
 from eigenformer.analysis.errors import wrong_nodes
 from eigenformer.analysis.run_report import Comparison, Example, RunReport
 from eigenformer.config import load_preset
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.pages.charts import Line, line_chart, scatter_chart, small_multiples
 from eigenformer.pages.graph_svg import graph_svg
 from eigenformer.pages.page import fill, make_page, text

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from eigenformer.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from eigenformer.model_folder import ModelCard, Outputs
+    from eigenformer.model_folder import ModelCard
+    from eigenformer.outputs import Outputs
     from eigenformer.training.data_module import GraphDataModule
     from eigenformer.training.evaluation import evaluate
     from eigenformer.training.inputs import TrainingData, load_data
@@ -40,7 +41,7 @@ __getattr__, __dir__ = lazy_names(
         "EigenformerTask": "eigenformer.training.task",
         "GraphDataModule": "eigenformer.training.data_module",
         "ModelCard": "eigenformer.model_folder",
-        "Outputs": "eigenformer.model_folder",
+        "Outputs": "eigenformer.outputs",
         "RunFolder": "eigenformer.training.run_folder",
         "TrainingData": "eigenformer.training.inputs",
         "evaluate": "eigenformer.training.evaluation",

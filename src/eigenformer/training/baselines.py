@@ -15,7 +15,7 @@ from torch_geometric.nn.models import GCN, GIN
 from eigenformer.config import EigenformerConfig, RunConfig
 from eigenformer.data.batching import GraphDataset
 from eigenformer.model import Eigenformer, build_encoder
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.training.evaluation import evaluate
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.inputs import TrainingData

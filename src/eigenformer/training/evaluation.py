@@ -17,9 +17,10 @@ from eigenformer.config import DataConfig, load_preset
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.tables import is_table
 from eigenformer.model import Eigenformer
-from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
+from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
 from eigenformer.nearest import unknown
 from eigenformer.options import MetricName
+from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
 from eigenformer.training.data_module import EpochBatches, graph_loader
 from eigenformer.training.features import check_columns

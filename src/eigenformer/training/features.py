@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
 from eigenformer.config import (
     CategoricalSpec,
@@ -29,11 +30,11 @@ def featurizer_of(config: DataConfig) -> str:
     return "zinc" if config.dataset == "zinc" else config.featurizer
 
 
-def unseen_atoms(config: DataConfig, x: np.ndarray) -> tuple[int, ...]:
+def unseen_atoms(config: DataConfig, x: np.ndarray | Tensor | None) -> tuple[int, ...]:
     """The atoms of a kind that ZINC does not have, for a model that was trained on it."""
     if config.dataset != "zinc":
         return ()
-    return tuple(np.flatnonzero(x.reshape(-1) == KNOWN_ATOMS).tolist())
+    return tuple(np.flatnonzero(np.asarray(x).reshape(-1) == KNOWN_ATOMS).tolist())
 
 
 def encoders(archive: GraphArchive) -> tuple[EncoderSpec, EncoderSpec | None]:

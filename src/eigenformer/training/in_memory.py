@@ -6,7 +6,7 @@ from torch import nn
 
 from eigenformer.config import RunConfig
 from eigenformer.data.batching import GraphDataset
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.recorder import Recorder
 from eigenformer.training.task import EigenformerTask

@@ -23,9 +23,9 @@ from eigenformer.data.own import OwnData, split_archive
 from eigenformer.data.preparation import prepare, prepare_own
 from eigenformer.data.spectra import Spectra
 from eigenformer.data.tables import is_table, read_table
-from eigenformer.model_folder import Outputs
 from eigenformer.nearest import unknown
 from eigenformer.options import MetricName
+from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
 
 # Where a benchmark is not judged by what is usual for such data.

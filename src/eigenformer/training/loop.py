@@ -14,7 +14,8 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping
 
 from eigenformer.config import RunConfig
 from eigenformer.model import Eigenformer
-from eigenformer.model_folder import Outputs, load_model, read_card, read_weights
+from eigenformer.model_folder import load_model, read_card, read_weights
+from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.inputs import TrainingData, describe

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 
 
 def loss_sums(outputs: Outputs, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

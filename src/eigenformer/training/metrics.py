@@ -17,8 +17,8 @@ from torchmetrics.classification import (
 from torchmetrics.functional.classification import binary_auroc, binary_average_precision
 from torchmetrics.utilities import dim_zero_cat
 
-from eigenformer.model_folder import Outputs
 from eigenformer.options import MetricName
+from eigenformer.outputs import Outputs
 from eigenformer.training.losses import has_class_weights, mean_loss, num_classes
 
 

@@ -30,8 +30,9 @@ from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.tables import is_table, read_rows
 from eigenformer.files import write_atomic
 from eigenformer.model import Eigenformer
-from eigenformer.model_folder import ModelCard, ModelFolderError, Outputs, load_model
+from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
 from eigenformer.nearest import unknown
+from eigenformer.outputs import Outputs
 from eigenformer.training.data_module import EpochBatches, graph_loader
 from eigenformer.training.features import check_columns, featurizer_of, unseen_atoms
 from eigenformer.training.planning import try_model

@@ -11,7 +11,8 @@ import torch
 
 from eigenformer.config import RunConfig
 from eigenformer.model import Eigenformer
-from eigenformer.model_folder import ModelCard, Outputs, save_model
+from eigenformer.model_folder import ModelCard, save_model
+from eigenformer.outputs import Outputs
 from eigenformer.training.environment import git_revision, versions
 from eigenformer.training.inputs import TrainingData
 from eigenformer.training.run_folder import RunFolder

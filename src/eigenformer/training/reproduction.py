@@ -11,8 +11,8 @@ from eigenformer.reporting import Reporter
 from eigenformer.training.inputs import TrainingData
 from eigenformer.training.loop import Interrupted, resume_run, start_run
 from eigenformer.training.planning import plan
+from eigenformer.training.result_tables import format_result, mean_and_deviation
 from eigenformer.training.run_folder import CONFIG, RunError, RunFolder
-from eigenformer.training.tables import format_result, mean_and_deviation
 
 
 def reproduce(

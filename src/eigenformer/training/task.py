@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from eigenformer.config import TrainingConfig
-from eigenformer.model_folder import Outputs
+from eigenformer.outputs import Outputs
 from eigenformer.training.losses import loss_sums, mean_loss
 from eigenformer.training.metrics import MeanLoss, Score
 from eigenformer.training.schedule import learning_rate_factor, warmup_steps

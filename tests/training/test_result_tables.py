@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from eigenformer.config import DataConfig, RunConfig, load_preset
+from eigenformer.training.result_tables import result_tables
 from eigenformer.training.run_folder import RunFolder
-from eigenformer.training.tables import result_tables
 
 
 def _run(folder: Path, model: dict[str, object] | None = None, **changes: object) -> None:
