@@ -34,6 +34,17 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
+def test_every_file_and_folder_of_the_package_is_in_the_architecture():
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`([\w./]+)`", text.partition("## Every file")[2]))
+    package = ROOT / "src" / "eigenformer"
+    there = {f"{path.name}/" for path in package.iterdir() if path.is_dir()}
+    there |= {path.name for path in package.glob("*.py")}
+    assert named >= there - {"__init__.py", "__main__.py", "__pycache__/"}
+    for name in named - {"model.safetensors", "model.json"}:
+        assert (package / name).exists(), name
+
+
 def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     """As they stand there, one after the other; those of make are run by the slow tests."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")

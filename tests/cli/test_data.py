@@ -72,7 +72,7 @@ def test_own_molecules(tmp_path, capsys):
     pytest.importorskip("rdkit")
     table = tmp_path / "mine.csv"
     table.write_text("mol,logP,id\n" + "".join(f"{'C' * n},{n}.5,m{n}\n" for n in range(1, 21)))
-    arguments = ("--smiles-column", "mol", "--targets", "logP", "--split", "random", "--seed", 3)
+    arguments = ("--smiles", "mol", "--target", "logP", "--split-by", "random", "--seed", 3)
     cache = ("--cache-dir", tmp_path / "cache")
     assert run("prepare", table, *arguments, *cache) == 0
     assert "train, val, test: 16, 2, 2" in capsys.readouterr().out
@@ -82,8 +82,7 @@ def test_own_molecules(tmp_path, capsys):
     assert f"{table}, line 22: 'xyz': not a SMILES" in capsys.readouterr().err
     assert run("info", "mine", *cache) == 0
     capsys.readouterr()
-    same = ("--smiles", "mol", "--target", "logP", "--split-by", "random", "--seed", 3)
-    assert run("prepare", table, *same, *cache) == 0
+    assert run("prepare", table, *arguments, *cache) == 0
     assert "building" not in capsys.readouterr().out
 
 
@@ -92,7 +91,7 @@ def test_own_molecules(tmp_path, capsys):
     [
         (("prepare", "zink"), "benchmark 'zink': unknown; the nearest is 'zinc'"),
         (("prepare", "no/such.csv"), "no such file"),
-        (("prepare", "zinc", "--targets", "y"), "targets: for your own graphs"),
+        (("prepare", "zinc", "--target", "y"), "targets: for your own graphs"),
         (("prepare", "zinc", "--size", "5"), "for pattern and cluster only"),
         (("info", "zinc"), "not prepared yet"),
         (("prepare", "pattern", "--size", "9", "--seed", "-1"), "seed: must not be negative"),
@@ -108,7 +107,7 @@ def test_mistakes(tmp_path, capsys, arguments, message):
 def test_unknown_options_of_own_graphs(tmp_path, capsys):
     table = tmp_path / "mine.csv"
     table.write_text("smiles\nC\n")
-    assert run("prepare", table, "--split", "scafold", "--cache-dir", tmp_path) == 2
+    assert run("prepare", table, "--split-by", "scafold", "--cache-dir", tmp_path) == 2
     assert "the nearest is 'scaffold'" in capsys.readouterr().err
 
 
@@ -133,25 +132,29 @@ TABLE = "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 11))
         ("table", ("--undirected",), "undirected: says nothing about a table of molecules"),
         (
             "table",
-            ("--fractions", "nan", "0.5", "0.5", "--split", "random"),
+            ("--fractions", "nan", "0.5", "0.5", "--split-by", "random"),
             "numbers that add up to 1 (train, val, test), got",
         ),
         (
             "table",
-            ("--fractions", "-1", "1", "1", "--split", "random"),
+            ("--fractions", "-1", "1", "1", "--split-by", "random"),
             "numbers that add up to 1 (train, val, test), got",
         ),
         ("table", ("--fractions", "0.6", "0.2", "0.2"), "fractions, seed: of a split, but none"),
         ("table", ("--seed", "3"), "fractions, seed: of a split, but none"),
-        ("table", ("--seed", "-1", "--split", "random"), "seed: must not be negative"),
+        ("table", ("--seed", "-1", "--split-by", "random"), "seed: must not be negative"),
         ("table", ("--task", "regression"), "task: 'regression', but no targets are named"),
-        ("table", ("--targets", "y", "y"), "targets: 'y' is named twice"),
-        ("table", ("--task", "none", "--targets", "y"), "task: 'none': unknown"),
-        ("graphs", ("--targets", "y"), "targets: says nothing about PyG graphs"),
+        ("table", ("--target", "y", "y"), "targets: 'y' is named twice"),
+        ("table", ("--task", "none", "--target", "y"), "task: 'none': unknown"),
+        ("graphs", ("--target", "y"), "targets: says nothing about PyG graphs"),
         ("graphs", ("--featurizer", "zinc"), "featurizer: says nothing about PyG graphs"),
         ("graphs", ("--split-column", "y"), "split_column: says nothing about PyG graphs"),
-        ("archive", ("--split", "random"), "split: says nothing about an archive, which is taken"),
-        ("archive", ("--targets", "y"), "targets: says nothing about an archive"),
+        (
+            "archive",
+            ("--split-by", "random"),
+            "split_by: says nothing about an archive, which is taken",
+        ),
+        ("archive", ("--target", "y"), "targets: says nothing about an archive"),
         ("archive", ("--name", "other"), "name: an archive stays where it is"),
     ],
 )
@@ -179,10 +182,10 @@ def test_a_cache_that_is_a_file(tmp_path, capsys):
 def test_without_a_split_there_is_a_hint(tmp_path, capsys):
     pytest.importorskip("rdkit")
     (tmp_path / "mine.csv").write_text(TABLE)
-    arguments = ("prepare", tmp_path / "mine.csv", "--targets", "y", "--cache-dir", tmp_path / "c")
+    arguments = ("prepare", tmp_path / "mine.csv", "--target", "y", "--cache-dir", tmp_path / "c")
     assert run(*arguments) == 0
     out = capsys.readouterr().out
     assert "graphs      10 (not split)" in out
-    assert "--split random makes one" in out
-    assert run(*arguments, "--split", "random") == 0
+    assert "--split-by random makes one" in out
+    assert run(*arguments, "--split-by", "random") == 0
     assert "no split" not in capsys.readouterr().out

@@ -120,7 +120,7 @@ def test_splits_of_molecules(tmp_path, method):
     smiles = [ring + "C" * n for ring in rings for n in range(8)]
     rows = "".join(f"{i},{s},{i % 2}\n" for i, s in enumerate(smiles))
     path.write_text("id,smiles,y\n" + rows)
-    options = OwnData(targets=("y",), split=method, identifier="id", fractions=(0.6, 0.2, 0.2))
+    options = OwnData(targets=("y",), split_by=method, identifier="id", fractions=(0.6, 0.2, 0.2))
     archive = read_own(path, options).archive
     assert archive.statistics.splits == (24, 8, 8)
     if method == "scaffold":

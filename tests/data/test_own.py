@@ -16,7 +16,7 @@ def test_a_folder_of_pyg_graphs(tmp_path):
     graphs = random_graphs(0, 5)
     torch.save(graphs[0], tmp_path / "a.pt")
     torch.save(graphs[1:], tmp_path / "b.pt")
-    archive = read_own(tmp_path, OwnData(split="random", seed=1)).archive
+    archive = read_own(tmp_path, OwnData(split_by="random", seed=1)).archive
     assert list(archive.names) == ["a", "b/0", "b/1", "b/2", "b/3"]
     for one, other in zip(archive, graphs, strict=True):
         assert torch.equal(one.edge_index, other.edge_index)
@@ -55,21 +55,21 @@ def test_what_is_no_data(tmp_path):
 
 def test_options_are_checked():
     with pytest.raises(ConfigError, match="the nearest is 'stratified'"):
-        OwnData.from_dict({"split": "stratifed"})
+        OwnData.from_dict({"split_by": "stratifed"})
     with pytest.raises(ConfigError, match="the nearest is 'targets'"):
         OwnData.from_dict({"target": ["y"]})
     with pytest.raises(ConfigError, match="add up to 1"):
         OwnData(fractions=(0.5, 0.5, 0.5))
     with pytest.raises(ConfigError, match="exclude each other"):
-        OwnData(split="random", split_column="fold")
+        OwnData(split_by="random", split_column="fold")
 
 
 def test_splits_that_cannot_be(tmp_path):
     torch.save([Data(x=torch.ones(2, 1), y=torch.zeros(2))] * 3, tmp_path / "a.pt")
     with pytest.raises(DataError, match="'stratified' needs targets of graphs"):
-        read_own(tmp_path, OwnData(split="stratified"))
+        read_own(tmp_path, OwnData(split_by="stratified"))
     with pytest.raises(DataError, match="'scaffold' needs molecules"):
-        read_own(tmp_path, OwnData(split="scaffold"))
+        read_own(tmp_path, OwnData(split_by="scaffold"))
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,10 @@ def test_the_task_of_pyg_graphs_can_be_said(tmp_path):
 
 def test_options_that_suit(tmp_path):
     torch.save(random_graphs(0, 3), tmp_path / "a.pt")
-    options = OwnData(undirected=True, featurizer="zinc", split="random")
+    options = OwnData(undirected=True, featurizer="zinc", split_by="random")
     with pytest.raises(ConfigError, match="featurizer: says nothing about PyG graphs"):
         read_own(tmp_path, options)
-    assert options.suited(tmp_path) == OwnData(split="random")
+    assert options.suited(tmp_path) == OwnData(split_by="random")
 
 
 def test_an_archive_is_read_as_it_is(saved):
@@ -121,5 +121,5 @@ def test_scaffolds_of_pyg_graphs_with_smiles(tmp_path):
     for graph, smiles in zip(graphs, ["c1ccccc1", "C1CC1", "c1ccccc1C", "c1ccccc1O"], strict=True):
         graph.smiles = smiles
     torch.save(graphs, tmp_path / "a.pt")
-    options = OwnData(split="scaffold", fractions=(0.75, 0.25, 0.0))
+    options = OwnData(split_by="scaffold", fractions=(0.75, 0.25, 0.0))
     assert read_own(tmp_path, options).archive.split.tolist() == [0, 1, 0, 0]

@@ -48,7 +48,7 @@ def test_the_second_time_does_nothing(tmp_path, recorder):
 
 def test_a_finished_cache_may_be_read_only(tmp_path, monkeypatch):
     small(tmp_path)
-    monkeypatch.setattr(module, "locked", lambda *_: pytest.fail("locked to read"))
+    monkeypatch.setattr(module, "_locked", lambda *_: pytest.fail("locked to read"))
     monkeypatch.setattr(
         "eigenformer.data.spectra.FileLock", lambda _: pytest.fail("locked to read")
     )

@@ -51,14 +51,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _add_own(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--name", dest="own_name", help="name in the cache (default: the file's)")
-    # The same names as in training, too.
-    group.add_argument("--smiles-column", "--smiles", dest="smiles", help="(default: smiles)")
+    group.add_argument("--smiles", metavar="COLUMN", help="(default: smiles)")
     group.add_argument(
-        "--targets", "--target", nargs="+", metavar="COLUMN", help="what is to be predicted"
-    )
+        "--target", "--targets", dest="targets", nargs="+", metavar="COLUMN",
+        help="what is to be predicted",
+    )  # fmt: skip
     group.add_argument("--id-column", dest="identifier", help="names, which must not repeat")
     group.add_argument("--split-column", help="train, val or test for each row")
-    group.add_argument("--split", "--split-by", dest="split", help="random, stratified or scaffold")
+    group.add_argument("--split-by", help="random, stratified, scaffold, or column (default)")
     group.add_argument("--fractions", nargs=3, type=float, help="(default: 0.8 0.1 0.1)")
     group.add_argument("--task", help="regression, binary, multiclass or multilabel")
     group.add_argument("--featurizer", help="of molecules: ogb (default) or zinc")
@@ -107,12 +107,12 @@ def _prepare(arguments: argparse.Namespace) -> None:
     if prepared.spectra is not None:
         print(f"spectra     {prepared.spectra.path}")
     if not any(prepared.archive.statistics.splits):
-        print("no split    --split random makes one, --split-column takes one from the data;")
+        print("no split    --split-by random makes one, --split-column takes one from the data;")
         print("            without one, training draws its own (train --split-by)")
 
 
 def _own_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    names = "own_name smiles targets identifier split_column split fractions task featurizer"
+    names = "own_name smiles targets identifier split_column split_by fractions task featurizer"
     given = {name: getattr(arguments, name) for name in [*names.split(), "undirected"]}
     return {name: value for name, value in given.items() if value is not None}
 

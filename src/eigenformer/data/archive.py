@@ -164,7 +164,7 @@ class GraphArchive:
             raise DataError(unknown(f"split '{split}'", split, SPLITS))
         if len(self) and (self.split == NO_SPLIT).all():
             raise DataError(
-                "the graphs have no split; give them one: --split random, or in Python "
+                "the graphs have no split; give them one: --split-by random, or in Python "
                 "archive.with_split(random_split(len(archive)))"
             )
         return np.flatnonzero(self.split == SPLITS.index(split))

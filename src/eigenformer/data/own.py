@@ -12,14 +12,13 @@ from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.splits import FRACTIONS, check_fractions
 from eigenformer.data.tables import Rejected, is_table
 from eigenformer.data.targets import infer_task
-from eigenformer.options import TargetKind
+from eigenformer.options import SplitBy, TargetKind
 from eigenformer.reporting import Reporter
 
-SplitMethod = Literal["given", "random", "stratified", "scaffold"]
 Form = Literal["molecules", "tables", "graphs", "pictures", "archive"]
 """The forms in which graphs come."""
 
-_SPLITTING = frozenset({"split", "fractions", "seed"})
+_SPLITTING = frozenset({"split_by", "fractions", "seed"})
 _TABLE = frozenset({"targets", "split_column", "task"})
 _USED: dict[Form, frozenset[str]] = {
     "molecules": _TABLE | _SPLITTING | {"smiles", "identifier", "featurizer"},
@@ -46,7 +45,8 @@ class OwnData(Settings):
         targets: The columns to predict: of the table of molecules, of ``graphs``, of ``nodes``.
         identifier: A column whose values must not repeat, to name molecules by.
         split_column: A column that says ``train``, ``val`` or ``test``.
-        split: How to split; ``given`` takes what the data says.
+        split_by: ``random``, ``stratified``, ``scaffold``, or ``column`` for the split that the
+            data carries, if it carries one.
         fractions: Sizes of train, val and test.
         seed: Of the split.
         task: What the targets are; None to tell by their values.
@@ -58,7 +58,7 @@ class OwnData(Settings):
     targets: tuple[str, ...] = ()
     identifier: str | None = None
     split_column: str | None = None
-    split: SplitMethod = "given"
+    split_by: SplitBy = "column"
     fractions: tuple[float, ...] = FRACTIONS
     seed: int = 0
     task: TargetKind | None = None
@@ -70,10 +70,10 @@ class OwnData(Settings):
             check_fractions(self.fractions)
         except DataError as error:
             raise ConfigError(str(error)) from None
-        if self.split != "given" and self.split_column is not None:
-            raise ConfigError(f"split: '{self.split}' and split_column exclude each other")
-        if self.split == "given" and (self.fractions != FRACTIONS or self.seed):
-            raise ConfigError("fractions, seed: of a split, but none is asked for (split)")
+        if self.split_by != "column" and self.split_column is not None:
+            raise ConfigError(f"split_by: '{self.split_by}' and split_column exclude each other")
+        if self.split_by == "column" and (self.fractions != FRACTIONS or self.seed):
+            raise ConfigError("fractions, seed: of a split, but none is asked for (split_by)")
         if self.seed < 0:
             raise ConfigError(f"seed: must not be negative, got {self.seed}")
         for name in self.targets:
@@ -196,21 +196,21 @@ def split_archive(archive: GraphArchive, options: OwnData) -> GraphArchive:
     """The archive with the split that was asked for."""
     from eigenformer.data.splits import random_split, scaffold_split, stratified_split
 
-    if options.split == "given":
+    if options.split_by == "column":
         return archive
-    if options.split == "random":
+    if options.split_by == "random":
         split = random_split(len(archive), options.fractions, options.seed)
-    elif options.split == "stratified":
+    elif options.split_by == "stratified":
         field = archive.fields.get("y")
         if field is None or field.level != "graph":
-            raise DataError("split: 'stratified' needs targets of graphs")
+            raise DataError("split_by: 'stratified' needs targets of graphs")
         split = stratified_split(field.values, options.fractions, options.seed)
     else:
         texts = archive.fields.get("smiles")
         if texts is None and archive.meta.get("featurizer") not in ("ogb", "zinc"):
-            raise DataError("split: 'scaffold' needs molecules")
+            raise DataError("split_by: 'scaffold' needs molecules")
         smiles = archive.names if texts is None else texts.values.tolist()
         if smiles is None:
-            raise DataError("split: 'scaffold' needs the molecules' SMILES")
+            raise DataError("split_by: 'scaffold' needs the molecules' SMILES")
         split = scaffold_split(smiles, options.fractions)
     return archive.with_split(split)

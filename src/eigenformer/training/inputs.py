@@ -224,7 +224,7 @@ def _split(archive: GraphArchive, usable: np.ndarray, config: DataConfig) -> Gra
                 f"{config.dataset}: the data carries no split; name the column with --split-column"
             )
         return archive
-    options = OwnData(split=method, fractions=config.fractions, seed=config.split_seed)
+    options = OwnData(split_by=method, fractions=config.fractions, seed=config.split_seed)
     # Graphs that cannot be used take no part, or the split would be other than asked for.
     places = np.flatnonzero(usable)
     split = np.full(len(archive), NO_SPLIT, np.uint8)
