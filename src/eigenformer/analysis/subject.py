@@ -22,7 +22,8 @@ from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.listing import find_archive
 from eigenformer.data.molecules import MoleculeError, featurizer
-from eigenformer.data.own import OwnData, read_own
+from eigenformer.data.own import OwnData
+from eigenformer.data.reading import read_own, suited
 from eigenformer.data.sources import Sources
 from eigenformer.spectrum import LaplacianSpectrum
 
@@ -111,7 +112,7 @@ def find_subject(
         subject = graph_of(GraphArchive.open(find_archive(source, sources)), index or 0, k)
         return replace(subject, name=f"graph {index or 0} of {source}")
     if os.path.exists(source):  # and not Path.exists: a SMILES may be too long for a path
-        options = OwnData(featurizer=features, undirected=undirected).suited(path)
+        options = suited(OwnData(featurizer=features, undirected=undirected), path)
         return graph_of(read_own(path, options).archive, index or 0, k)
     if path.suffix and len(path.suffix) < 9 and path.suffix[1:].isalpha() and "/" in source:
         raise DataError(Problem(source, "there is no such file or folder"))

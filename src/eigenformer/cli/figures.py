@@ -91,7 +91,7 @@ def _potentials(arguments: argparse.Namespace) -> Picture:
     from eigenformer.analysis.potentials import cached_spectra, mean_potentials
     from eigenformer.data.archive import GraphArchive, is_archive
     from eigenformer.data.listing import find_archive, spectra_folders
-    from eigenformer.data.own import read_own
+    from eigenformer.data.reading import read_own
     from eigenformer.data.sources import Sources
     from eigenformer.plots.potentials import draw_potentials
 

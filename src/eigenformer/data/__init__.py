@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from eigenformer.data.errors import DataError
     from eigenformer.data.fields import Field, Task
     from eigenformer.data.molecules import featurizer
-    from eigenformer.data.own import OwnData, read_own
+    from eigenformer.data.own import OwnData
     from eigenformer.data.preparation import Prepared, prepare, prepare_own
+    from eigenformer.data.reading import read_own
     from eigenformer.data.spectra import Spectra, spectra_of
     from eigenformer.data.splits import random_split, scaffold_split, stratified_split
     from eigenformer.data.statistics import Statistics
@@ -64,7 +65,7 @@ __getattr__, __dir__ = lazy_names(
         "prepare": "eigenformer.data.preparation",
         "prepare_own": "eigenformer.data.preparation",
         "random_split": "eigenformer.data.splits",
-        "read_own": "eigenformer.data.own",
+        "read_own": "eigenformer.data.reading",
         "scaffold_split": "eigenformer.data.splits",
         "spectra_of": "eigenformer.data.spectra",
         "stratified_split": "eigenformer.data.splits",

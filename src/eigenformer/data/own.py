@@ -1,39 +1,21 @@
-"""The user's own graphs: how to read them, and the readers for each form they come in."""
+"""The user's own graphs: how they are to be read and split."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
 from eigenformer.config import ConfigError, Settings
-from eigenformer.data.archive import GraphArchive, is_archive
-from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.splits import FRACTIONS, check_fractions
-from eigenformer.data.tables import Rejected, is_table
-from eigenformer.data.targets import infer_task
+from eigenformer.data.archive import GraphArchive
+from eigenformer.data.errors import DataError
+from eigenformer.data.splits import (
+    FRACTIONS,
+    check_fractions,
+    random_split,
+    scaffold_split,
+    stratified_split,
+)
+from eigenformer.data.tables import Rejected
 from eigenformer.options import SplitBy, TargetKind
-from eigenformer.reporting import Reporter
-
-Form = Literal["molecules", "tables", "graphs", "pictures", "archive"]
-"""The forms in which graphs come."""
-
-_SPLITTING = frozenset({"split_by", "fractions", "seed"})
-_TABLE = frozenset({"targets", "split_column", "task"})
-_USED: dict[Form, frozenset[str]] = {
-    "molecules": _TABLE | _SPLITTING | {"smiles", "identifier", "featurizer"},
-    "tables": _TABLE | _SPLITTING | {"undirected"},
-    "graphs": _SPLITTING | {"task"},
-    "pictures": _SPLITTING,
-    "archive": frozenset(),
-}
-_WORDS: dict[Form, str] = {
-    "molecules": "a table of molecules",
-    "tables": "the tables graphs, nodes and edges",
-    "graphs": "PyG graphs",
-    "pictures": "pictures",
-    "archive": "an archive, which is taken as it is",
-}
 
 
 @dataclass(frozen=True)
@@ -80,18 +62,6 @@ class OwnData(Settings):
             if self.targets.count(name) > 1:
                 raise ConfigError(f"targets: '{name}' is named twice")
 
-    def suited(self, path: Path) -> OwnData:
-        """Those of the options that say something about what lies at ``path``."""
-        used = _USED[form_of(path)]
-        return OwnData(**{name: value for name, value in vars(self).items() if name in used})
-
-    def check_used(self, path: Path) -> None:
-        """Raises for an option that says nothing about what lies at ``path``."""
-        form, default = form_of(path), OwnData()
-        for name, value in vars(self).items():
-            if value != getattr(default, name) and name not in _USED[form]:
-                raise ConfigError(f"{name}: says nothing about {_WORDS[form]} ({path})")
-
 
 @dataclass(frozen=True)
 class Import:
@@ -101,101 +71,8 @@ class Import:
     rejected: tuple[Rejected, ...] = ()
 
 
-def own_files(path: Path) -> list[Path]:
-    """The files that a table or a folder of graphs consists of."""
-    if path.is_dir():
-        return sorted(file for file in path.rglob("*") if file.is_file())
-    return [path]
-
-
-def form_of(path: Path) -> Form:
-    """In which form the graphs at ``path`` are."""
-    from eigenformer.data.graph_tables import is_graph_tables
-    from eigenformer.data.images import is_image_folder
-
-    if not path.exists():
-        raise DataError(Problem(str(path), "there is no such file or folder"))
-    if is_table(path):
-        return "molecules"
-    if is_archive(path):
-        return "archive"
-    if is_graph_tables(path):
-        return "tables"
-    if any(path.glob("*.pt")):
-        return "graphs"
-    if is_image_folder(path):
-        return "pictures"
-    raise DataError(
-        Problem(
-            str(path),
-            "not graphs: expected a table of SMILES (.csv, .tsv, .parquet), or a folder with the "
-            "tables graphs, nodes and edges, with .pt files of PyG Data, or with pictures",
-        )
-    )
-
-
-def read_own(
-    path: str | Path, options: OwnData | None = None, report: Reporter | None = None
-) -> Import:
-    """Reads a table of molecules, an archive, or a folder of plain tables, graphs or pictures."""
-    from eigenformer.data.graph_tables import read_graph_tables
-    from eigenformer.data.images import read_image_folder
-    from eigenformer.data.molecule_table import read_molecule_table
-
-    path, options = Path(path), options or OwnData()
-    form = form_of(path)
-    options.check_used(path)
-    if form == "molecules":
-        return read_molecule_table(path, options, report)
-    if form == "archive":
-        return Import(GraphArchive.open(path))
-    if form == "tables":
-        archive = read_graph_tables(path, options)
-    elif form == "graphs":
-        archive = read_data_folder(path, options.task)
-    else:
-        archive = read_image_folder(path, report=report)
-    return Import(split_archive(archive, options))
-
-
-def read_data_folder(path: Path, task: TargetKind | None = None) -> GraphArchive:
-    """A folder of ``.pt`` files, each one PyG ``Data`` or a list of them, opened without code."""
-    import torch
-    from torch_geometric.data import Data
-    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import GlobalStorage
-
-    graphs: list[Data] = []
-    names: list[str] = []
-    for file in sorted(path.glob("*.pt")):
-        try:
-            with torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage]):
-                loaded = torch.load(file, map_location="cpu", weights_only=True)
-        except Exception as error:  # what PyTorch raises for a damaged file is anything
-            refused = "asks for more than tensors" if "GLOBAL" in str(error) else "damaged"
-            raise DataError(Problem(str(file), f"not a file of PyG Data ({refused})")) from None
-        several = isinstance(loaded, list | tuple)
-        for number, graph in enumerate(loaded if several else [loaded]):
-            if not isinstance(graph, Data):
-                reason = f"holds a {type(graph).__name__}, expected PyG Data or a list of them"
-                raise DataError(Problem(str(file), reason))
-            graphs.append(graph)
-            names.append(f"{file.stem}/{number}" if several else file.stem)
-    if not graphs:
-        raise DataError(Problem(str(path), "no graphs in its .pt files"))
-    archive = GraphArchive.from_data_list(graphs, names=names)
-    field = archive.fields.get("y")
-    if field is None or field.level == "edge":
-        if task is not None:
-            raise DataError(Problem(str(path), f"task: '{task}', but the graphs have no target y"))
-        return archive
-    return archive.with_task(infer_task(field.values, (), task, field.level))
-
-
 def split_archive(archive: GraphArchive, options: OwnData) -> GraphArchive:
     """The archive with the split that was asked for."""
-    from eigenformer.data.splits import random_split, scaffold_split, stratified_split
-
     if options.split_by == "column":
         return archive
     if options.split_by == "random":

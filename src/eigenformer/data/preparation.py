@@ -16,7 +16,8 @@ from filelock import FileLock, Timeout
 from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.benchmarks import BENCHMARKS, benchmark, builder
 from eigenformer.data.errors import DamagedError, DataError, Problem
-from eigenformer.data.own import OwnData, own_files, read_own
+from eigenformer.data.own import OwnData
+from eigenformer.data.reading import check_used, own_files, read_own
 from eigenformer.data.sources import Sources
 from eigenformer.data.spectra import Spectra, spectra_of
 from eigenformer.data.store import file_digest, remove_leftovers
@@ -147,7 +148,7 @@ def prepare_own(
     sources = Sources.resolve(None, cache_dir)
     folder = None
     _check_counts(k=k, workers=workers)
-    options.check_used(path)
+    check_used(options, path)
     if is_archive(path):
         if name is not None:
             raise DataError(f"name: an archive stays where it is ({path})")

@@ -25,7 +25,8 @@ from eigenformer.data.molecules import (
     parse_smiles,
     zinc_words,
 )
-from eigenformer.data.own import OwnData, form_of, read_own
+from eigenformer.data.own import OwnData
+from eigenformer.data.reading import form_of, read_own
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.tables import is_table, read_rows
 from eigenformer.files import write_atomic

@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 
 from eigenformer.config import ConfigError
 from eigenformer.data import DataError, OwnData, read_own
+from eigenformer.data.reading import suited
 from tests.data.samples import equal_archives, random_graphs
 
 
@@ -108,7 +109,7 @@ def test_options_that_suit(tmp_path):
     options = OwnData(undirected=True, featurizer="zinc", split_by="random")
     with pytest.raises(ConfigError, match="featurizer: says nothing about PyG graphs"):
         read_own(tmp_path, options)
-    assert options.suited(tmp_path) == OwnData(split_by="random")
+    assert suited(options, tmp_path) == OwnData(split_by="random")
 
 
 def test_an_archive_is_read_as_it_is(saved):
