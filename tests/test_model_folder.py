@@ -8,7 +8,6 @@ import torch
 
 from eigenformer import Eigenformer
 from eigenformer.model_folder import ModelFolderError, load_model
-from eigenformer.outputs import Outputs
 from tests.graphs import random_batch, small_config
 
 
@@ -74,15 +73,3 @@ def test_a_folder_without_a_model(tmp_path):
     (tmp_path / "model.json").write_text('{"architecture": {"layrs": 1}}')
     with pytest.raises(ModelFolderError, match="the nearest is 'layers'"):
         Eigenformer.load(tmp_path)
-
-
-def test_metrics_by_task():
-    assert Outputs().metric == "mae"
-    assert Outputs(kind="multiclass", num_outputs=3).metric == "accuracy"
-    assert Outputs("node", "multiclass", 3).metric == "weighted_accuracy"
-    assert Outputs("node", "binary").metric == "weighted_accuracy"
-    assert Outputs(kind="multilabel", num_outputs=3).metric == "auroc"
-    assert Outputs(kind="multilabel", judged_by="average_precision").metric == "average_precision"
-    assert "auroc" in Outputs(kind="multiclass", num_outputs=2).metrics
-    assert [Outputs(judged_by=m).higher_is_better for m in ("mae", "rmse", "r2")] == [0, 0, 1]
-    assert Outputs("node", "regression").metric == "mae"

@@ -152,7 +152,7 @@ class Score(nn.Module):
         return self.compute_all()[self.outputs.metric]
 
     def compute_all(self) -> dict[str, float]:
-        """Every metric; NaN without data."""
+        """Every metric; without data NaN, but 0 for accuracies and F1."""
         with warnings.catch_warnings():  # labels with no positive are left out: no news
             warnings.simplefilter("ignore")
             return {name: float(cast(Metric, m).compute()) for name, m in self.metrics.items()}
