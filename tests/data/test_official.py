@@ -13,9 +13,8 @@ from torch_geometric.datasets import ZINC, GNNBenchmarkDataset, LRGBDataset
 
 from eigenformer.data import BENCHMARKS, DataError, prepare
 from eigenformer.data.benchmarks import builder
+from eigenformer.data.fields import SPLITS
 
-SPLITS = ("train", "val", "test")
-BENCHMARKING = ("mnist", "cifar10", "pattern", "cluster")
 PEPTIDES = ("peptides-func", "peptides-struct")
 
 

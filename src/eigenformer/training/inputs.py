@@ -136,20 +136,10 @@ def _load_own(
     config: DataConfig, cache_dir: str | Path | None, workers: int | None, report: Reporter
 ) -> tuple[GraphArchive, Spectra | None, np.ndarray]:
     path = Path(config.dataset)
-    if not path.exists():
-        if path.suffix or len(path.parts) > 1:  # meant as a path, not as a name
-            raise DataError(Problem(config.dataset, "there is no such file or folder"))
-        if config.dataset in presets():
-            dataset = load_preset(config.dataset).dataset
-            raise DataError(
-                f"'{config.dataset}' is a preset; say  {dataset} --preset {config.dataset}"
-            )
-        near = unknown(f"benchmark '{config.dataset}'", config.dataset, BENCHMARKS)
-        raise DataError(f"{near}; nor is there such a file or folder")
+    _check_exists(path, config.dataset)
     if config.size is not None or config.generator_seed:
         raise ConfigError("data.size, data.generator_seed: for pattern and cluster only")
-    table = is_table(path)
-    if table and not config.targets:
+    if is_table(path) and not config.targets:
         columns = ", ".join(read_table(path).columns)
         raise DataError(f"{path}: which column is to be predicted? Say --target (there: {columns})")
     options = OwnData(
@@ -165,33 +155,49 @@ def _load_own(
     name = None if is_archive(path) else f"{path.name.split('.')[0]}-{place}"
     k = config.frequencies
     prepared = prepare_own(path, options, name, cache_dir, k, workers=workers, report=report)
-    archive = prepared.archive
-    usable = _labelled(archive)
-    unlabelled = _unlabelled(archive, usable, path, table)
+    usable = _labelled(prepared.archive)
+    _report_bad_rows(prepared.archive, usable, path, config.max_bad_rows, report)
+    return _split(prepared.archive, usable, config), prepared.spectra, usable
+
+
+def _check_exists(path: Path, dataset: str) -> None:
+    """Raises where there is no such data, and says what was probably meant."""
+    if path.exists():
+        return
+    if path.suffix or len(path.parts) > 1:  # meant as a path, not as a name
+        raise DataError(Problem(dataset, "there is no such file or folder"))
+    if dataset in presets():
+        data = load_preset(dataset).dataset
+        raise DataError(f"'{dataset}' is a preset; say  {data} --preset {dataset}")
+    near = unknown(f"benchmark '{dataset}'", dataset, BENCHMARKS)
+    raise DataError(f"{near}; nor is there such a file or folder")
+
+
+def _report_bad_rows(
+    archive: GraphArchive, usable: np.ndarray, path: Path, most: float, report: Reporter
+) -> None:
+    """Tells of rows without a graph or a target; raises where their share is above ``most``."""
+    unlabelled = _unlabelled(archive, usable, path)
     rejected = [
         Problem(str(path), row["reason"], row["line"]) for row in archive.meta.get("rejected", ())
     ]
     bad, total = len(rejected) + len(unlabelled), len(archive) + len(rejected)
-    if bad > config.max_bad_rows * total:
+    if bad > most * total:
         problems = sorted([*rejected, *unlabelled], key=lambda problem: problem.line or 0)
         raise DataError(
             f"{path}: {bad} of {total} rows cannot be used ({100 * bad / total:.1f} %), more than "
-            f"--max-bad-rows {config.max_bad_rows:g}; the first ones:\n"
-            + "\n".join(map(str, problems[:_SHOWN]))
+            f"--max-bad-rows {most:g}; the first ones:\n" + "\n".join(map(str, problems[:_SHOWN]))
         )
     for problem in unlabelled[:_SHOWN]:
         report.notice(str(problem))
     if bad:
         report.notice(f"{path}: training goes on with {total - bad} of {total} rows")
-    return _split(archive, usable, config), prepared.spectra, usable
 
 
-def _unlabelled(
-    archive: GraphArchive, usable: np.ndarray, path: Path, table: bool
-) -> list[Problem]:
+def _unlabelled(archive: GraphArchive, usable: np.ndarray, path: Path) -> list[Problem]:
     """The graphs without a target; of a table, with the line each is on."""
     graphs = np.flatnonzero(~usable).tolist()
-    if not table or not graphs:
+    if not is_table(path) or not graphs:
         return [Problem(str(path), f"graph {graph}: no target left") for graph in graphs]
     rejected = {row["line"] for row in archive.meta.get("rejected", ())}
     lines = [line for line in read_table(path).lines if line not in rejected]
