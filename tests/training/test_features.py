@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from eigenformer.config import CategoricalSpec, LinearSpec
+from eigenformer.config import CategoricalSpec, DataConfig, LinearSpec
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
-from eigenformer.training.features import encoders
+from eigenformer.training.features import encoders, unseen_atoms
 
 
 def _archive(x: list[list[float]], **meta: object) -> GraphArchive:
@@ -27,3 +27,10 @@ def test_a_whole_number_too_large_for_a_category_is_an_error_that_says_what_to_d
         encoders(_archive(large))
     with pytest.raises(DataError, match="node features, column 'mass': "):
         encoders(_archive(large, columns={"x": ["charge", "mass"]}))
+
+
+def test_atoms_are_unseen_by_a_model_of_zinc_only_and_need_not_be_there():
+    atoms = torch.tensor([[3], [21], [0]])
+    assert unseen_atoms(DataConfig("zinc"), atoms) == (1,)
+    assert unseen_atoms(DataConfig("mine.csv", featurizer="zinc"), atoms) == ()
+    assert unseen_atoms(DataConfig("rings"), None) == ()
