@@ -50,14 +50,18 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _add_own(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--name", dest="own_name", help="name in the cache (default: the file's)")
+    group.add_argument(
+        "--name", dest="own_name", metavar="NAME", help="name in the cache (default: the file's)"
+    )
     group.add_argument("--smiles", metavar="COLUMN", help="(default: smiles)")
     group.add_argument(
         "--target", "--targets", dest="targets", nargs="+", metavar="COLUMN",
         help="what is to be predicted",
     )  # fmt: skip
-    group.add_argument("--id-column", dest="identifier", help="names, which must not repeat")
-    group.add_argument("--split-column", help="train, val or test for each row")
+    group.add_argument(
+        "--id-column", dest="identifier", metavar="COLUMN", help="names, which must not repeat"
+    )
+    group.add_argument("--split-column", metavar="COLUMN", help="train, val or test for each row")
     group.add_argument("--split-by", help="random, stratified, scaffold, or column (default)")
     group.add_argument("--fractions", nargs=3, type=float, help="(default: 0.8 0.1 0.1)")
     group.add_argument("--task", help="regression, binary, multiclass or multilabel")
