@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -51,7 +52,8 @@ class EmbeddingEncoder(FeatureEncoder):
         self.linear = nn.Linear(width, channels)
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.linear(self.embedding(features.reshape(-1).long()))
+        # The map of each type, then of each row: there are fewer types than rows.
+        return F.embedding(features.reshape(-1).long(), self.linear(self.embedding.weight))
 
     def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
         return _type_problem(features, [self.embedding.num_embeddings])

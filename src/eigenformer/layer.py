@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 
 from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.batch_norm import BatchNorm
+from eigenformer.feed_forward import FeedForward
 from eigenformer.kernels import AttentionKernel, prepare
 from eigenformer.ragged import RaggedGraphs
 
@@ -89,13 +90,7 @@ class EigenformerLayer(nn.Module):
         self.degree_scaler = DegreeScaler(channels) if degree_scaler else None
         self.norm1 = BatchNorm(channels, affine=norm_affine)
         self.norm2 = BatchNorm(channels, affine=norm_affine)
-        self.ffn = nn.Sequential(
-            nn.Linear(channels, width),
-            nn.ReLU(inplace=True),
-            nn.Dropout(dropout),
-            nn.Linear(width, channels),
-            nn.Dropout(dropout),
-        )
+        self.ffn = FeedForward(channels, width, dropout)
         self.dropout = nn.Dropout(dropout)
 
     def reset_parameters(self) -> None:
@@ -134,5 +129,5 @@ class EigenformerLayer(nn.Module):
             x = self.norm1(x + attended)
         else:
             x = self.norm1(torch.addcmul(x, attended, degree_scale))
-        x = self.norm2(self.ffn(x).add_(x))
+        x = self.norm2(self.ffn(x))
         return x if attention is None else (x, attention)

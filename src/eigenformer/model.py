@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import global_add_pool, global_mean_pool
 
-from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.config import (
     CategoricalSpec,
     EigenformerConfig,
@@ -200,9 +199,9 @@ class Eigenformer(nn.Module):
         scaler = self.degree_scaler
         scale = None if scaler is None else scaler.scale(graphs.graphs.degrees)
         if attention is None:
-            modules = (m for m in self.modules() if isinstance(m, SpectrumAwareAttention))
+            attentions: list[Any] = [layer.attention for layer in self.layers]
             with torch.autocast(x.device.type, enabled=False):  # as the attention itself
-                graphs.tabulate([(m.phi1, m.phi2) for m in modules])
+                graphs.tabulate([(a.phi1, a.phi2) for a in attentions])
         for layer in self.layers:
             x = layer(x, graphs, edge_attr, no_edge, scale, attention is not None, edge_kind)
             if attention is not None:

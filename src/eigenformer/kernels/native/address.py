@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -13,15 +11,15 @@ _NOTHING = torch.zeros(1)
 def address(
     x: Tensor | None,
     name: str,
-    shape: Sequence[int],
+    shape: tuple[int, ...],
     dtype: torch.dtype = torch.float32,
 ) -> int | None:
     """Where the tensor lies; None for None. An error if it is not what the library expects."""
     if x is None:
         return None
-    if x.device.type != "cpu" or x.dtype != dtype:
+    if not x.is_cpu or x.dtype != dtype:
         raise ValueError(f"{name}: {x.dtype} on {x.device}, expected {dtype} on the CPU")
-    if x.shape != torch.Size(shape):
+    if x.shape != shape:
         raise ValueError(f"{name}: shape {tuple(x.shape)}, expected {tuple(shape)}")
     if not x.is_contiguous():
         raise ValueError(f"{name}: must be contiguous")

@@ -106,17 +106,33 @@ struct View {
     void lanes_last_row(const float* from, int64_t row, vf* to) const {
         const float* f = from + (row * p.heads + job.head) * p.channels;
         float* t = (float*)to;
+        const int64_t blocks = block_channels();
+        for (int64_t c = 0; c < blocks; c += kLanes) {
+            vf block[kLanes];
+            for (int h = 0; h < kLanes; ++h) block[h] = load(f + h * p.channels + c);
+            transpose(block);
+            for (int h = 0; h < kLanes; ++h) to[c + h] = block[h];
+        }
         if (lanes < kLanes) memset(to, 0, p.channels * sizeof(vf));
-        for (int64_t h = 0; h < lanes; ++h)
-            for (int64_t c = 0; c < p.channels; ++c)
-                t[c * kLanes + h] = f[h * p.channels + c];
+        for (int64_t c = blocks; c < p.channels; ++c)
+            for (int64_t h = 0; h < lanes; ++h) t[c * kLanes + h] = f[h * p.channels + c];
     }
     void heads_first_row(const vf* from, int64_t row, float* to) const {
         const float* f = (const float*)from;
         float* t = to + (row * p.heads + job.head) * p.channels;
-        for (int64_t h = 0; h < lanes; ++h)
-            for (int64_t c = 0; c < p.channels; ++c)
-                t[h * p.channels + c] = f[c * kLanes + h];
+        const int64_t blocks = block_channels();
+        for (int64_t c = 0; c < blocks; c += kLanes) {
+            vf block[kLanes];
+            for (int h = 0; h < kLanes; ++h) block[h] = from[c + h];
+            transpose(block);
+            for (int h = 0; h < kLanes; ++h) store(t + h * p.channels + c, block[h], kLanes);
+        }
+        for (int64_t c = blocks; c < p.channels; ++c)
+            for (int64_t h = 0; h < lanes; ++h) t[h * p.channels + c] = f[c * kLanes + h];
+    }
+    // As many of the channels as are moved in square blocks: all heads of a vector must be there.
+    int64_t block_channels() const {
+        return lanes == kLanes ? p.channels / kLanes * kLanes : 0;
     }
     void heads_first(const vf* from, float* to) const {
         for (int64_t i = 0; i < n; ++i) heads_first_row(from + i * p.channels, node + i, to);

@@ -150,7 +150,7 @@ def _networks(
 
 
 def _addresses(
-    tensors: Sequence[Tensor], name: str, shapes: Sequence[Sequence[int]]
+    tensors: Sequence[Tensor], name: str, shapes: Sequence[tuple[int, ...]]
 ) -> ctypes.Array[ctypes.c_void_p] | None:
     if not tensors:
         return None

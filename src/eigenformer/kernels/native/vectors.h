@@ -115,6 +115,19 @@ INLINE bool any(l4 mask) {
     return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
 #endif
 }
+// The 8 × 8 matrix with these rows, transposed: a row and a column index are three bits each, and
+// interleaving the upper half of the rows with the lower one rotates the six of them by one.
+INLINE void transpose(vf (&m)[kLanes]) {
+    for (int bit = 0; bit < 3; ++bit) {
+        vf t[kLanes];
+        for (int i = 0; i < kLanes / 2; ++i) {
+            const vf a = m[i], b = m[i + kLanes / 2];
+            t[2 * i] = vf{a[0], b[0], a[1], b[1], a[2], b[2], a[3], b[3]};
+            t[2 * i + 1] = vf{a[4], b[4], a[5], b[5], a[6], b[6], a[7], b[7]};
+        }
+        for (int i = 0; i < kLanes; ++i) m[i] = t[i];
+    }
+}
 INLINE vf square_root(vf x) {
     vf y;
     for (int h = 0; h < kLanes; ++h) y[h] = sqrtf(x[h]);
