@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 NATIVE := $(wildcard src/eigenformer/kernels/native/*.cpp src/eigenformer/kernels/native/*.h)
 
-RUN ?= runs/zinc-zinc-seed0
+RUN ?= results/zinc
 DRAW = $(BIN)/eigenformer figures
 
 .PHONY: install demo figures test test-slow test-sanitize bench lint format clean
@@ -23,7 +23,7 @@ $(INSTALLED): pyproject.toml constraints.txt setup.py $(NATIVE)
 demo: install
 	$(BIN)/eigenformer demo --out runs/demo-$$(date +%Y%m%d-%H%M%S)
 
-# The pictures of docs/figures.md: make figures RUN=a-run-of-zinc. Needs these, once:
+# The pictures of docs/figures.md, or of another run: make figures RUN=folder. Needs these, once:
 #   eigenformer data prepare NAME --no-spectra      for zinc, mnist, cifar10 and peptides-func
 #   eigenformer data prepare NAME --size 2000       for pattern and cluster
 figures: install

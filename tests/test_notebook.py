@@ -25,9 +25,12 @@ def _run_cell(source: str, namespace: dict[str, Any]) -> Any:
 
 
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "examples"
+    folder.mkdir()
     for table in EXAMPLES.glob("*.csv"):
-        shutil.copy(table, tmp_path)
-    monkeypatch.chdir(tmp_path)
+        shutil.copy(table, folder)
+    (tmp_path / "results").symlink_to(EXAMPLES.parent / "results")
+    monkeypatch.chdir(folder)
     namespace: dict[str, Any] = {}
     pictures = 0
     for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]:

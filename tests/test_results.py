@@ -1,0 +1,50 @@
+"""The results that are kept: complete, as the docs show them; ZINC's model as good as said."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from eigenformer.config import load_preset
+from eigenformer.model_folder import WEIGHTS
+from eigenformer.training.evaluation import load_folder
+from eigenformer.training.overview import find_runs
+from eigenformer.training.result_tables import result_tables
+from eigenformer.training.run_folder import METRICS, RunFolder
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+RUNS = [run.path.name for run in find_runs(RESULTS)]
+
+
+def test_the_tables_of_the_docs_are_those_of_the_runs() -> None:
+    tables = result_tables(RESULTS)
+    ours = tables.partition("\n\n**")[0].partition("\n\n")[2]
+    assert len(ours.splitlines()) == 2 + len(RUNS)  # every run counts
+    assert tables in (ROOT / "docs" / "results.md").read_text("utf-8")
+    assert ours in (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_is_complete(name: str) -> None:
+    run = RunFolder.open(RESULTS / name)
+    config, summary = run.read_config(), run.read_summary()
+    with (run.path / METRICS).open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [int(row["epoch"]) for row in rows] == list(range(1, config.training.epochs + 1))
+    preset = load_preset(config.preset)
+    assert config.training == preset.training.with_epochs(config.training.epochs)
+    assert summary["parameters"] == preset.paper.parameters or preset.paper.remark
+    best = float(rows[summary["best_epoch"] - 1][f"val_{summary['metric']}"])
+    assert best == pytest.approx(summary["best_validation"])
+    assert {"torch", "torch_geometric", "eigenformer"} <= summary["versions"].keys()
+    assert (run.path / WEIGHTS).exists() == (name == "zinc")
+
+
+def test_the_model_of_zinc_is_as_good_as_it_is_said_to_be(raw_dir: Path, tmp_path: Path) -> None:
+    said = RunFolder.open(RESULTS / "zinc").read_summary()["test"]
+    found = load_folder(RESULTS / "zinc", raw_dir=raw_dir, cache_dir=tmp_path).evaluate()
+    assert found["mae"] == pytest.approx(said, abs=1e-4)
+    assert said <= 0.14
