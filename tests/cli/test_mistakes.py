@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,7 @@ MISTAKES = {
     "misspelt settings": ("train --config typo.yaml", "typo.yaml, line 2: modle: unknown"),
     "no settings": ("train --config no.yaml", "no.yaml: there is no such file"),
     "nothing to resume": ("train --resume nowhere", "nowhere: not a run folder"),
+    "kept without a checkpoint": ("train --resume kept", "its last.ckpt was not kept"),
     "no model": ("evaluate empty", "expected a run folder, or a folder with model.safetensors"),
     "another model's weights": ("evaluate mixed", "has the shape"),
     "misspelt split": ("evaluate run --split tset", "split 'tset': unknown; the nearest is 'test'"),
@@ -79,6 +81,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert main([*train.split(), "--out", "mixed", "--model.hidden_dim", "16"]) == 0
     weights = (folder / "run" / "model.safetensors").read_bytes()
     (folder / "mixed" / "model.safetensors").write_bytes(weights)
+    shutil.copytree(folder / "run", folder / "kept")
+    (folder / "kept" / "last.ckpt").unlink()
     return folder
 
 
@@ -104,8 +108,9 @@ def test_a_mistake_gets_one_clear_message(
     assert len(said.strip().splitlines()) <= 2, said
 
 
-def test_debug_shows_where(desk: Path) -> None:
-    command = [sys.executable, "-m", "eigenformer", "evaluate", "empty", "--debug"]
+@pytest.mark.parametrize("wanted", ["evaluate empty", "figures filters empty"])
+def test_debug_shows_where(desk: Path, wanted: str) -> None:
+    command = [sys.executable, "-m", "eigenformer", *wanted.split(), "--debug"]
     done = subprocess.run(command, cwd=desk, capture_output=True, text=True)
     assert done.returncode
     assert "Traceback" in done.stderr

@@ -134,10 +134,11 @@ def test_data_that_changed_since(table, tmp_path, capsys):
     assert "the data has changed" in capsys.readouterr().err
 
 
-def test_a_run_without_a_checkpoint_starts_again(unstopped, table, tmp_path):
+def test_a_run_stopped_before_its_first_checkpoint_starts_again(unstopped, table, tmp_path):
     out = tmp_path / "run"
     assert main(_command(table, str(out))) == 0
-    (out / "last.ckpt").unlink()
+    for name in ("last.ckpt", "summary.json"):
+        (out / name).unlink()
     assert main(["train", "--resume", str(out)]) == 0
     assert (out / "metrics.csv").read_bytes() == (unstopped / "metrics.csv").read_bytes()
 

@@ -53,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             module.add_arguments(command)
             command.add_argument("--debug", action="store_true", help="show tracebacks")
             command.set_defaults(run=module.run)
-    arguments, rest = parser.parse_known_args(argv)
+    debug = "--debug" in argv  # anywhere, also behind the command of a command
+    arguments, rest = parser.parse_known_args([text for text in argv if text != "--debug"])
     if rest:
         return _fail(arguments, commands.choices[arguments.command].explain(rest), 2)
     try:
@@ -64,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        if arguments.debug:
+        if debug:
             raise
         return _fail(arguments, _message(error), _INTERRUPTED if _stopped(error) else 2)
 

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dataset", nargs="?", help="a benchmark, or a path to your own data")
     parser.add_argument("--preset", help="a preset (default: the benchmark's; own data: zinc)")
     parser.add_argument("--config", type=Path, help="settings, for example a run's config.yaml")
-    parser.add_argument("--out", type=Path, help="run folder (default: runs/DATASET-PRESET-SEED)")
+    parser.add_argument("--out", type=Path, help="(default: runs/DATASET-PRESET-seedSEED)")
     parser.add_argument("--seed", type=int, help="of everything random (default: 0)")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run")
     parser.add_argument("--from", dest="start", metavar="RUN", help="start from a trained model")
@@ -49,7 +49,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.resume is not None:
         if wanted or arguments.out is not None:
             raise ConfigError("--resume goes on with a run's own settings: give nothing else")
-        config = RunFolder.open(arguments.resume).read_config()
+        folder = RunFolder.open(arguments.resume)
+        folder.check_resumable()  # before any long work
+        config = folder.read_config()
         data = load_data(config.data, *folders, report=report)
         resume_run(arguments.resume, config, data, report)
         return

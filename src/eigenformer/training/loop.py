@@ -65,6 +65,7 @@ def resume_run(
 ) -> dict[str, Any]:
     """Goes on with a run from its last complete epoch and returns its summary."""
     folder, report = RunFolder.open(path), report or Reporter()
+    folder.check_resumable()
     check_hardware(config)
     check_fit(config.model, data, config.preset)
     if not folder.checkpoint.exists():

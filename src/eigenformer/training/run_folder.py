@@ -87,6 +87,14 @@ class RunFolder:
     def checkpoint(self) -> Path:
         return self.path / CHECKPOINT
 
+    def check_resumable(self) -> None:
+        """Raises where a run was kept without its checkpoint: it would be trained anew."""
+        if not self.checkpoint.exists() and self.read_summary().get("state") == "finished":
+            raise RunError(
+                f"{self.path}: the run is finished, and its {CHECKPOINT} was not kept; train on "
+                f"from its model with  --from {self.path}"
+            )
+
     def write_config(self, config: RunConfig) -> None:
         text = yaml.safe_dump(config.to_dict(), sort_keys=False, allow_unicode=True)
         write_atomic(self.path / CONFIG, text.encode())
