@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from eigenformer import Eigenformer
 from eigenformer.config import load_preset
 from eigenformer.model_folder import WEIGHTS
 from eigenformer.training.evaluation import load_folder
@@ -34,9 +35,9 @@ def test_a_run_is_complete(name: str) -> None:
     with (run.path / METRICS).open() as stream:
         rows = list(csv.DictReader(stream))
     assert [int(row["epoch"]) for row in rows] == list(range(1, config.training.epochs + 1))
-    preset = load_preset(config.preset)
-    assert config.training == preset.training.with_epochs(config.training.epochs)
-    assert summary["parameters"] == preset.paper.parameters or preset.paper.remark
+    training = load_preset(config.preset).training
+    assert config.training == training.with_epochs(config.training.epochs)
+    assert summary["parameters"] == Eigenformer(config.model).num_parameters()
     best = float(rows[summary["best_epoch"] - 1][f"val_{summary['metric']}"])
     assert best == pytest.approx(summary["best_validation"])
     assert {"torch", "torch_geometric", "eigenformer"} <= summary["versions"].keys()

@@ -28,17 +28,8 @@ class BatchNorm(nn.BatchNorm1d):
             self.num_batches_tracked.add_(1)
             if self.momentum is None:  # a plain mean over all batches
                 momentum = 1.0 / float(self.num_batches_tracked)
-        return _normalize(input, self.running_mean, self.running_var, momentum, self.eps)
-
-
-def _normalize(
-    x: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    momentum: float,
-    eps: float,
-) -> Tensor:
-    return _Normalize.apply(x, running_mean, running_var, momentum, eps)
+        running = self.running_mean, self.running_var
+        return _Normalize.apply(input, *running, momentum, self.eps)
 
 
 class _Normalize(torch.autograd.Function):

@@ -51,9 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if name in argv[:1]:
             module = import_module(f"eigenformer.cli.{name}")
             module.add_arguments(command)
+            # For its help alone: it is looked for anywhere, also behind the command of a command.
             command.add_argument("--debug", action="store_true", help="show tracebacks")
             command.set_defaults(run=module.run)
-    debug = "--debug" in argv  # anywhere, also behind the command of a command
+    debug = "--debug" in argv
     arguments, rest = parser.parse_known_args([text for text in argv if text != "--debug"])
     if rest:
         return _fail(arguments, commands.choices[arguments.command].explain(rest), 2)

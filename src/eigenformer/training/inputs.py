@@ -8,12 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenformer.config import (
-    ConfigError,
-    DataConfig,
-    load_preset,
-    presets,
-)
+from eigenformer.config import ConfigError, DataConfig, load_preset, presets
 from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS
