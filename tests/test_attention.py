@@ -6,6 +6,7 @@ from torch_geometric.data import Batch
 
 from eigenformer import SpectrumAwareAttention
 from eigenformer.attention import signed_sqrt
+from eigenformer.edges import EncodedEdges
 from tests.graphs import graph, named_graphs, random_batch
 
 
@@ -34,7 +35,7 @@ def test_gradcheck(backend, feature_attention, thorough):
 
     def attend(x, e, none, *parameters):
         state = dict(zip(names, parameters, strict=True))
-        return torch.func.functional_call(layer, state, (x, batch, e, none))
+        return torch.func.functional_call(layer, state, (x, batch, EncodedEdges(e, none)))
 
     inputs = [torch.randn(s, 4).double() for s in (batch.num_nodes, batch.num_edges)]
     inputs = [*inputs, torch.randn(4).double(), *(p.detach() for p in parameters)]

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from eigenformer.edges import EncodedEdges, relu_logits
 from eigenformer.kernels import AttentionKernel, AttentionTerms, Backend, prepare
 from eigenformer.kernels.base import signed_sqrt
 from eigenformer.nearest import unknown
@@ -97,10 +98,8 @@ class SpectrumAwareAttention(nn.Module):
         self,
         x: Tensor,
         graphs: AttentionKernel | Data,
-        edge_attr: Tensor | None = None,
-        no_edge: Tensor | None = None,
+        edge_attr: Tensor | EncodedEdges | None = None,
         return_attention: bool = False,
-        edge_kind: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         r"""Attends over each graph.
 
@@ -108,11 +107,9 @@ class SpectrumAwareAttention(nn.Module):
             x: Node features ``[Σn, d]``.
             graphs: The batch with its spectrum; or, where several layers share it, what
                 :func:`eigenformer.kernels.prepare` made of it.
-            edge_attr: Encoded edge features ``[M, d]``, one row per column of ``edge_index``.
-            no_edge: :math:`e_{ij}` of a pair that is no edge, ``[d]`` (default: zeros).
+            edge_attr: Encoded edge features ``[M, d]``, one row per column of ``edge_index``, where
+                pairs that are no edge have zeros; otherwise see :class:`EncodedEdges`.
             return_attention: Also return the attention of each graph, ``[heads, n, n]``.
-            edge_kind: ``[M]``, where many edges are alike: the row of ``edge_attr`` that each edge
-                has, for a graph without parallel edges (default: its own).
         """
         if isinstance(graphs, Data):
             graphs = prepare(RaggedGraphs.from_data(graphs, x.dtype), self.backend)
@@ -126,18 +123,22 @@ class SpectrumAwareAttention(nn.Module):
                 f"edge_attr is {'given' if edge_attr is not None else 'missing'}, but the layer "
                 f"was made with edge_features={self.edge_features}"
             )
-        bias = self.value.bias
-        edge_values = edge_logits = None
+        bias, edges, edge_values, edge_logits = self.value.bias, None, None, None
         if edge_attr is not None:
-            edges = edge_attr if edge_kind is not None else graphs.graphs.sum_parallel(edge_attr)
-            none = (x.new_zeros(self.channels) if no_edge is None else no_edge)[None]
+            edges = edge_attr if isinstance(edge_attr, EncodedEdges) else EncodedEdges(edge_attr)
+            none = (x.new_zeros(self.channels) if edges.no_edge is None else edges.no_edge)[None]
+            rows = edges.rows
+            if edges.kind is None and edges.coefficients is None:
+                rows = graphs.graphs.sum_parallel(rows)
+            elif graphs.graphs.edge_slot is not None:
+                raise ValueError("edge_attr: parallel edges, which are summed, share no rows")
             # Σ_j α_ij W_E e_ij = Σ_j α_ij W_E e_none + Σ_edges α_ij W_E (e_ij − e_none): the first
             # sum joins the bias of W_V, the second runs over edges only; no N × N × d tensor.
             bias = bias + self.edge_value(none)[0]
-            edge_values = self._split(F.linear(edges - none, self.edge_value.weight))
+            difference = rows if edges.coefficients is not None else rows - none
+            edge_values = self._split(F.linear(difference, self.edge_value.weight))
             if self.feature_attention:
-                # What W_R ρ(W_A e_none) adds to every pair cancels in the softmax.
-                edge_logits = self._edge_logits(edges) - self._edge_logits(none)
+                edge_logits = self._edge_logits(rows, none, edges.coefficients)
         terms = AttentionTerms(
             phi1=self.phi1,
             phi2=self.phi2,
@@ -147,7 +148,8 @@ class SpectrumAwareAttention(nn.Module):
             psi=signed_sqrt if self.psi == "signed_sqrt" else None,
             edge_logits=edge_logits,
             edge_values=edge_values,
-            edge_kind=edge_kind,
+            edge_kind=None if edges is None else edges.kind,
+            edge_coefficients=None if edges is None else edges.coefficients,
         )
         dropout = self.dropout if self.training else 0.0
         # Logits stay in full precision under autocast: φ₁ and ψ are steep where they matter.
@@ -160,10 +162,22 @@ class SpectrumAwareAttention(nn.Module):
     def _split(self, x: Tensor) -> Tensor:
         return x.view(-1, self.heads, self.channels // self.heads)
 
-    def _edge_logits(self, edges: Tensor) -> Tensor:
-        """W_R ρ(W_A e), ``[M, heads]``."""
-        hidden = self._split(self.edge_hidden(edges)).relu()
-        return (hidden * self.edge_logit_weight).sum(-1) + self.edge_logit_bias
+    def _edge_logits(self, rows: Tensor, none: Tensor, coefficients: Tensor | None) -> Tensor:
+        """W_R ρ(W_A e_ij) − W_R ρ(W_A e_none), ``[M, heads]``.
+
+        The second part, as the bias of W_R, is added to every pair and cancels in the softmax.
+        """
+        weight, bias = self.edge_hidden.weight.t(), self.edge_hidden.bias
+        with torch.autocast(rows.device.type, enabled=False):
+            rows, none = rows.to(weight.dtype), none.to(weight.dtype)
+            at_none = relu_logits(none, weight, bias, self.edge_logit_weight)
+            # A parameter without a part in the loss would be an error where gradients are gathered.
+            at_none = at_none + self.edge_logit_bias - self.edge_logit_bias
+            if coefficients is None:
+                return relu_logits(rows, weight, bias, self.edge_logit_weight) - at_none
+            # W_A e_ij = W_A e_none + Σ_f a_ij[f] W_A rows[f]
+            weight, bias = rows @ weight, torch.addmm(bias, none, weight)[0]
+            return relu_logits(coefficients, weight, bias, self.edge_logit_weight) - at_none
 
     def extra_repr(self) -> str:
         return (

@@ -28,6 +28,13 @@ class FeatureEncoder(nn.Module, ABC):
         """
         return None
 
+    def factors(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Where the encoding is linear: a few vectors ``[F, d]`` and coefficients ``[rows, F]``.
+
+        Their product is what is added to :meth:`no_edge`.
+        """
+        return None
+
     def no_edge(self) -> Tensor | None:
         """The vector of a pair of nodes that is no edge; None for zeros."""
         return None
@@ -109,8 +116,15 @@ class LinearEncoder(FeatureEncoder):
         self.linear = nn.Linear(in_channels, channels, bias=bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        numbers = features.reshape(-1, self.linear.in_features).to(self.linear.weight.dtype)
-        return self.linear(numbers)
+        return self.linear(self._numbers(features))
+
+    def factors(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
+        if self.linear.in_features >= self.linear.out_features:
+            return None
+        return self.linear.weight.t(), self._numbers(features)
+
+    def _numbers(self, features: Tensor) -> Tensor:
+        return features.reshape(-1, self.linear.in_features).to(self.linear.weight.dtype)
 
     def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
         everywhere = torch.ones(len(features), dtype=torch.bool)

@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 
 from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.batch_norm import BatchNorm
+from eigenformer.edges import EncodedEdges
 from eigenformer.feed_forward import FeedForward
 from eigenformer.kernels import AttentionKernel, prepare
 from eigenformer.ragged import RaggedGraphs
@@ -104,11 +105,9 @@ class EigenformerLayer(nn.Module):
         self,
         x: Tensor,
         graphs: AttentionKernel | Data,
-        edge_attr: Tensor | None = None,
-        no_edge: Tensor | None = None,
+        edge_attr: Tensor | EncodedEdges | None = None,
         degree_scale: Tensor | None = None,
         return_attention: bool = False,
-        edge_kind: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Updates the nodes.
 
@@ -119,7 +118,7 @@ class EigenformerLayer(nn.Module):
             structure = RaggedGraphs.from_data(graphs, x.dtype)
             graphs = prepare(structure, self.attention.backend)
         check_batch_norm(self, x.size(0))
-        attended = self.attention(x, graphs, edge_attr, no_edge, return_attention, edge_kind)
+        attended = self.attention(x, graphs, edge_attr, return_attention)
         attended, attention = attended if return_attention else (attended, None)
         if degree_scale is None and self.degree_scaler is not None:
             degree_scale = self.degree_scaler.scale(graphs.graphs.degrees)

@@ -19,6 +19,7 @@ from eigenformer.config import (
     LinearSpec,
     load_preset,
 )
+from eigenformer.edges import EncodedEdges
 from eigenformer.encoders import (
     CategoricalEncoder,
     EmbeddingEncoder,
@@ -188,12 +189,9 @@ class Eigenformer(nn.Module):
         attention: list[list[Tensor]] | None = None,
     ) -> Embedding:
         x = self.node_encoder(x)
-        no_edge = edge_kind = None
+        edges = None
         if self.edge_encoder is not None and edge_attr is not None:
-            # Parallel edges are summed, so that there are more kinds than the encoder knows.
-            if graphs.graphs.edge_slot is None:
-                edge_attr, edge_kind = self.edge_encoder.kinds(edge_attr) or (edge_attr, None)
-            edge_attr, no_edge = self.edge_encoder(edge_attr), self.edge_encoder.no_edge()
+            edges = _encode_edges(self.edge_encoder, edge_attr, graphs.graphs)
         if self.input_norm is not None:
             x = self.input_norm(x)
         scaler = self.degree_scaler
@@ -203,7 +201,7 @@ class Eigenformer(nn.Module):
             with torch.autocast(x.device.type, enabled=False):  # as the attention itself
                 graphs.tabulate([(a.phi1, a.phi2) for a in attentions])
         for layer in self.layers:
-            x = layer(x, graphs, edge_attr, no_edge, scale, attention is not None, edge_kind)
+            x = layer(x, graphs, edges, scale, attention is not None)
             if attention is not None:
                 x, weights = x
                 attention.append(weights)
@@ -234,6 +232,18 @@ def build_encoder(spec: EncoderSpec, channels: int) -> FeatureEncoder:
     if isinstance(spec, LinearSpec):
         return LinearEncoder(channels, spec.in_channels, spec.bias)
     return OnesEncoder(channels)
+
+
+def _encode_edges(encoder: FeatureEncoder, edge_attr: Tensor, graphs: RaggedGraphs) -> EncodedEdges:
+    """The encoded edges, with rows that they share where the encoder knows of such."""
+    no_edge = encoder.no_edge()
+    if graphs.edge_slot is None:  # parallel edges are summed, and then share nothing
+        kinds, factors = encoder.kinds(edge_attr), encoder.factors(edge_attr)
+        if kinds is not None:
+            return EncodedEdges(encoder(kinds[0]), no_edge, kind=kinds[1])
+        if factors is not None:
+            return EncodedEdges(factors[0], no_edge, coefficients=factors[1])
+    return EncodedEdges(encoder(edge_attr), no_edge)
 
 
 def _feature(batch: Data, attribute: str, encoder: FeatureEncoder, graph_of_row: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Batch
 
 from eigenformer import LaplacianSpectrum, SpectrumAwareAttention
+from eigenformer.edges import EncodedEdges
 from eigenformer.kernels import AttentionKernel, prepare
 from eigenformer.kernels.grouped import _similar_sizes
 from eigenformer.kernels.native import load
@@ -23,12 +24,11 @@ SIZES = [1, 2, 3, 5, 8, 9, 9, 13, 21, 30, 31, 37]
 def run(layer, graphs: AttentionKernel, inputs, weight, keep=None):
     """The output and all gradients of one attention layer."""
     inputs = {k: None if v is None else v.clone().requires_grad_() for k, v in inputs.items()}
-    if keep is None:
-        out = layer(graphs=graphs, **inputs)
-    else:  # attend() is given the mask that dropout would draw
+    if keep is not None:  # attend() is given the mask that dropout would draw
         attend = graphs.attend
         graphs.attend = lambda terms, dropout, return_attention: attend(terms, keep=keep)
-        out = layer(graphs=graphs, **inputs)
+    edges = None if inputs["rows"] is None else EncodedEdges(inputs["rows"], inputs["no_edge"])
+    out = layer(inputs["x"], graphs, edges)
     (out * weight).sum().backward()
     gradients = {k: v.grad for k, v in inputs.items() if v is not None}
     gradients |= {k: p.grad.clone() for k, p in layer.named_parameters()}
@@ -45,7 +45,7 @@ def compare(
     ).to(dtype)
     inputs = {
         "x": torch.randn(batch.num_nodes, 16, dtype=dtype),
-        "edge_attr": torch.randn(batch.num_edges, 16, dtype=dtype) if edges else None,
+        "rows": torch.randn(batch.num_edges, 16, dtype=dtype) if edges else None,
         "no_edge": torch.randn(16, dtype=dtype) if edges else None,
     }
     weight = torch.randn(batch.num_nodes, 16, dtype=dtype)

@@ -38,6 +38,8 @@ class AttentionTerms:
         edge_values: :math:`w_{ij}`, ``[M, heads, C]`` likewise.
         edge_kind: ``[M]``, where many edges are alike: the row of ``edge_logits`` and
             ``edge_values`` that each edge takes (default: its own).
+        edge_coefficients: ``[M, F]``, where edges share F rows of ``edge_values`` in another way:
+            :math:`w_{ij} = \sum_f a_{ij}[f] w_f`. ``edge_logits`` has a row for every edge then.
     """
 
     phi1: ScalarFunction
@@ -49,10 +51,15 @@ class AttentionTerms:
     edge_logits: Tensor | None = None
     edge_values: Tensor | None = None
     edge_kind: Tensor | None = None
+    edge_coefficients: Tensor | None = None
 
     def by_edge(self) -> AttentionTerms:
-        """The same with a row for every edge, whatever its kind."""
-        kind = self.edge_kind
+        """The same with a row for every edge, whatever edges share."""
+        kind, coefficients = self.edge_kind, self.edge_coefficients
+        if coefficients is not None and self.edge_values is not None:
+            rows = coefficients @ self.edge_values.flatten(1)
+            rows = rows.view(-1, *self.edge_values.shape[1:])
+            return replace(self, edge_values=rows, edge_coefficients=None)
         if kind is None:
             return self
         logits, values = (
@@ -75,18 +82,9 @@ class AttentionTerms:
 
     def to(self, dtype: torch.dtype) -> AttentionTerms:
         """The same with all tensors in one type."""
-        queries, keys, edge_logits, edge_values = (
-            None if tensor is None else tensor.to(dtype)
-            for tensor in (self.queries, self.keys, self.edge_logits, self.edge_values)
-        )
-        return replace(
-            self,
-            values=self.values.to(dtype),
-            queries=queries,
-            keys=keys,
-            edge_logits=edge_logits,
-            edge_values=edge_values,
-        )
+        names = ("values", "queries", "keys", "edge_logits", "edge_values", "edge_coefficients")
+        given = {name: getattr(self, name) for name in names}
+        return replace(self, **{n: x.to(dtype) for n, x in given.items() if x is not None})
 
     @property
     def heads(self) -> int:

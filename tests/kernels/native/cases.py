@@ -30,6 +30,7 @@ class Case:
     edge_values: bool = True
     edge_logits: bool = False
     kinds: int = 0
+    factors: int = 0
     dropout: float = 0.0
     k: int | None = None
     fraction: float = 1.0
@@ -45,7 +46,7 @@ class Case:
         sizes = [draw.randint(1, 45) for _ in range(draw.randint(1, 6))]
         if draw.random() < 0.3:
             sizes.append(draw.randint(46, largest))
-        return cls(
+        case = cls(
             sizes=sizes,
             heads=draw.choice([1, 3, 8, 11, 16]),
             channels=draw.choice([1, 4, 7, 8, 9, 10, 13, 23]),
@@ -62,6 +63,8 @@ class Case:
             threads=draw.choice([1, 2, 3]),
             seed=seed,
         )
+        case.factors = 0 if case.kinds else draw.choice([0, 1, 3])
+        return case
 
 
 @dataclass
@@ -73,6 +76,7 @@ class Example:
     phi2: ScalarMLP
     tensors: dict[str, Tensor]
     kind: Tensor | None
+    coefficients: Tensor | None
     weights: Tensor
     case: Case
 
@@ -95,7 +99,7 @@ class Example:
             # Products exact in float32: ψ' near 0 would blow up any rounding of theirs.
             tensors["queries"], tensors["keys"] = torch.randint(-16, 17, (2, *shape)) / 8
         if case.edge_values:
-            tensors["edge_values"] = torch.randn(rows, *shape[1:])
+            tensors["edge_values"] = torch.randn(case.factors or rows, *shape[1:])
         if case.edge_logits:
             tensors["edge_logits"] = torch.randn(rows, case.heads)
         use_kinds = case.kinds and (case.edge_values or case.edge_logits)
@@ -105,6 +109,7 @@ class Example:
             ScalarMLP(case.heads, case.width, case.depth),
             tensors,
             torch.randint(case.kinds, (edges,)) if use_kinds else None,
+            torch.randn(edges, case.factors) if case.factors and case.edge_values else None,
             torch.randn(shape),
             case,
         )
@@ -116,7 +121,9 @@ class Example:
             name: x.to(dtype, copy=True).requires_grad_() for name, x in self.tensors.items()
         }
         psi = signed_sqrt if self.case.psi else None
-        terms = AttentionTerms(phi1=phi1, phi2=phi2, psi=psi, edge_kind=self.kind, **tensors)
+        coefficients = None if self.coefficients is None else self.coefficients.to(dtype)
+        shared = {"edge_kind": self.kind, "edge_coefficients": coefficients}
+        terms = AttentionTerms(phi1=phi1, phi2=phi2, psi=psi, **shared, **tensors)
         return terms, [*tensors.values(), *phi1.parameters(), *phi2.parameters()]
 
     def in_double(self) -> RaggedGraphs:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
@@ -59,7 +61,8 @@ def test_equals_the_literal_kernel_thousands_of_times(block: int) -> None:
 @pytest.mark.slow
 def test_what_rounding_does_at_a_knot_is_known() -> None:
     """The torch kernel finds its knots in float32: here one pair lies on their other side."""
-    example, seed = Example.of(Case.random(1500, largest=500)), torch.tensor(0)
+    case = dataclasses.replace(Case.random(1500, largest=500), factors=0)
+    example, seed = Example.of(case), torch.tensor(0)
     exact = example.results(LiteralAttention(example.in_double()), None, seed)
     found = example.results(GroupedAttention(example.graphs), None, seed)
     near = allowances(example, None)
@@ -75,6 +78,24 @@ def test_without_edges() -> None:
 
 def test_large_graph_in_parts() -> None:
     check(Case(sizes=[230, 3], features=True, edge_logits=True, threads=2, dropout=0.3))
+
+
+@pytest.mark.parametrize("factors", [1, 3, 11])
+def test_edges_that_are_sums_of_a_few_factors(factors: int) -> None:
+    for logits in (True, False):
+        check(Case(sizes=[50, 1, 12], heads=11, edge_logits=logits, factors=factors, threads=2))
+
+
+def test_coefficients_may_have_gradients() -> None:
+    example = Example.of(Case(factors=2))
+    gradients = []
+    for kernel in (NativeAttention(example.graphs), LiteralAttention(example.graphs)):
+        terms, _ = example.terms()
+        assert terms.edge_coefficients is not None
+        a = terms.edge_coefficients.clone().requires_grad_()
+        out = kernel.attend(dataclasses.replace(terms, edge_coefficients=a))[0]
+        gradients.append(torch.autograd.grad((out * example.weights).sum(), a)[0])
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

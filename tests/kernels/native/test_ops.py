@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -64,6 +66,35 @@ def test_bad_inputs_are_errors(changes: dict[str, object]) -> None:
     outputs = ops.attention(*good)
     with pytest.raises((ValueError, RuntimeError)):
         ops.attention_backward(*inputs(**changes), *outputs, torch.ones_like(outputs[0]))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: x.double(),
+        lambda x: x[1:],
+        lambda x: x[0],
+        lambda x: x[:, :1].contiguous(),
+        lambda x: x[:, :0].contiguous(),
+        lambda x: torch.cat([x, x], 1),
+        lambda x: x.T.contiguous().T,
+    ],
+)
+def test_bad_coefficients_are_errors(wrong: Callable[[Tensor], Tensor]) -> None:
+    example = Example.of(Case([3, 5], heads=2, channels=3, edge_logits=True, factors=2, seed=1))
+    good = NativeAttention(example.graphs).inputs(example.terms()[0], 0.0, torch.tensor(0))
+    good = ops.Inputs(*(x.detach() if isinstance(x, Tensor) else x for x in good))
+    assert good.edge_coefficients is not None
+    outputs = ops.attention(*good)
+    for bad in (
+        good._replace(edge_coefficients=wrong(good.edge_coefficients)),
+        good._replace(edge_values=None),
+        good._replace(shared_kinds=True),
+    ):
+        with pytest.raises(ValueError, match=r"\w"):
+            ops.attention(*bad)
+        with pytest.raises(ValueError, match=r"\w"):
+            ops.attention_backward(*bad, *outputs, torch.ones_like(outputs[0]))
 
 
 def test_bad_gradient_is_an_error() -> None:

@@ -29,7 +29,14 @@ void backward_rows(const View& g, const Scratch& s, const BackwardState& state, 
         }
         row_logits(g, s, i, columns, s.logits + r * row_stride, column_stride, first, last, x);
         dot(d_out, s.values + columns.first * channels, channels, columns.count, d_alpha);
-        if (p.edge_values)
+        if (p.edge_coefficients)
+            for (int64_t f = 0; f < p.factors; ++f) {
+                vf extra;
+                dot(d_out, g.shared_value(f), channels, 1, &extra);
+                for (int64_t e = first; e < last; ++e)
+                    d_alpha[p.edge_source[e] - columns.first] += extra * g.coefficient(e, f);
+            }
+        else if (p.edge_values)
             for (int64_t e = first; e < last; ++e) {
                 vf extra;
                 dot(d_out, g.edge_value(e, s.edge), channels, 1, &extra);
@@ -57,12 +64,18 @@ void backward_rows(const View& g, const Scratch& s, const BackwardState& state, 
                     store(d.edge_logits + kind * p.heads + g.job.head, dx[j], g.lanes);
                 }
             }
-            if (p.edge_values) {
+            if (p.edge_values && !p.edge_coefficients) {
                 vf* sum = p.shared_kinds ? (vf*)sums.edge_values + kind * channels : s.edge;
                 for (int64_t c = 0; c < channels; ++c)
                     sum[c] = (p.shared_kinds ? sum[c] : vf{}) + kept[j] * d_out[c];
                 if (!p.shared_kinds) g.heads_first_row(s.edge, kind, d.edge_values);
             }
+        }
+        for (int64_t f = 0; p.edge_coefficients && f < p.factors; ++f) {
+            vf total = {}, *sum = (vf*)sums.edge_values + f * channels;
+            for (int64_t e = first; e < last; ++e)
+                total += kept[p.edge_source[e] - columns.first] * g.coefficient(e, f);
+            for (int64_t c = 0; c < channels; ++c) sum[c] += total * d_out[c];
         }
         if (p.psi) {
             // d(q·k/√C) = dx ψ'; the product is computed again, which is cheaper than to keep it.

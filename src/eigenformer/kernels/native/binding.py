@@ -20,10 +20,12 @@ _COUNTS = (
     "segments",
     "edges",
     "edge_kinds",
+    "factors",
     "entries",
 )
 _INDICES = ("first_node", "first_frequency", "first_edge", "edge_source", "edge_kind")
 _INPUTS = (
+    "edge_coefficients",
     "eigenvectors",
     "importance",
     "knots",

@@ -21,7 +21,7 @@ void require(bool condition, const char* message) {
 void check(const Problem& p) {
     require(p.graphs > 0 && p.nodes > 0 && p.heads > 0 && p.channels > 0 && p.segments > 0,
             "a batch needs graphs, nodes, heads, channels and segments");
-    require(p.edges >= 0 && p.edge_kinds >= 0 && p.frequencies >= 0 && p.entries >= 0,
+    require(p.edges >= 0 && p.edge_kinds >= 0 && p.factors >= 0 && p.frequencies >= 0 && p.entries >= 0,
             "a count is negative");
     // Table positions are 32 bits.
     require(p.segments < (int64_t{1} << 26), "too many segments");
@@ -52,6 +52,8 @@ void check(const Problem& p) {
     require(p.first_edge && p.edge_source && p.edge_kind, "the edges' arrays are missing");
     require(p.first_edge[0] == 0 && p.first_edge[p.nodes] == p.edges,
             "first_edge must go from 0 to the edges");
+    require(!p.edge_coefficients || (p.edge_values && p.factors > 0 && !p.shared_kinds),
+            "coefficients go with factors, and with a row of logits for each edge");
     std::vector<bool> seen(p.shared_kinds ? 0 : p.edge_kinds);
     require(p.shared_kinds || p.edge_kinds == p.edges, "every edge needs a kind of its own");
     for (int64_t g = 0; g < p.graphs; ++g)

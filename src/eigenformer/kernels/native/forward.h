@@ -44,7 +44,14 @@ void forward_rows(const View& g, const Scratch& s, const ForwardState& state, Sp
             }
         }
         accumulate(x, 1, s.values + columns.first * channels, channels, columns.count, out);
-        if (g.p.edge_values)
+        if (g.p.edge_coefficients)  // Σ_f (Σ_j α_ij a_ij[f]) w_f
+            for (int64_t f = 0; f < g.p.factors; ++f) {
+                vf total = {};
+                for (int64_t e = first; e < last; ++e)
+                    total += x[g.p.edge_source[e] - columns.first] * g.coefficient(e, f);
+                accumulate(&total, 1, g.shared_value(f), channels, 1, out);
+            }
+        else if (g.p.edge_values)
             for (int64_t e = first; e < last; ++e)
                 accumulate(x + (g.p.edge_source[e] - columns.first), 1, g.edge_value(e, s.edge),
                            channels, 1, out);

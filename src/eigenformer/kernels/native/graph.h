@@ -80,7 +80,7 @@ struct Scratch {
 struct View {
     const Problem& p;
     const Job& job;
-    const float* edge_values;  // shared kinds, lanes last; or null
+    const float* edge_values;  // shared rows, lanes last; or null
     int64_t lanes, node, n, k;
     const float* u;
     const float* importance;
@@ -137,11 +137,17 @@ struct View {
     void heads_first(const vf* from, float* to) const {
         for (int64_t i = 0; i < n; ++i) heads_first_row(from + i * p.channels, node + i, to);
     }
+    // A row that edges share, [channels, lanes].
+    const vf* shared_value(int64_t row) const {
+        return (const vf*)edge_values + ((job.head / kLanes) * p.value_rows() + row) * p.channels;
+    }
+    // a_ij[f]
+    float coefficient(int64_t e, int64_t f) const {
+        return p.edge_coefficients[p.edge_kind[e] * p.factors + f];
+    }
     // w_ij, [channels, lanes]
     const vf* edge_value(int64_t e, vf* buffer) const {
-        if (edge_values)
-            return (const vf*)(edge_values + ((job.head / kLanes) * p.edge_kinds + p.edge_kind[e]) *
-                                                 p.channels * kLanes);
+        if (edge_values) return shared_value(p.edge_kind[e]);
         lanes_last_row(p.edge_values, p.edge_kind[e], buffer);
         return buffer;
     }

@@ -20,6 +20,8 @@ from eigenformer.scalar_mlp import LinearPieces, ScalarMLP
 _ROUNDING_MARGIN = 1 + 1e-3
 # Sums over all edges of a kind are kept per thread: up to so many kinds.
 _FEW_KINDS = 256
+# A factor costs a row about as much as a channel of an edge.
+_FEW_FACTORS = 8
 
 
 class NativeAttention(AttentionKernel):
@@ -76,7 +78,7 @@ class NativeAttention(AttentionKernel):
             self._tabulate([phis])
         importance, phi1 = self._tables.pop(phis)
         shared = terms.edge_kind is not None and self._few_kinds(terms)
-        terms = terms if shared else terms.by_edge()
+        terms = terms if shared or _few_factors(terms) else terms.by_edge()
         kind = self.edge_order if terms.edge_kind is None else terms.edge_kind[self.edge_order]
         psi = ops.IDENTITY if terms.psi is None else ops.SIGNED_SQRT
         return ops.Inputs(
@@ -85,6 +87,7 @@ class NativeAttention(AttentionKernel):
             first_edge=self.first_edge,
             edge_source=self.edge_source,
             edge_kind=kind,
+            edge_coefficients=_contiguous(terms.edge_coefficients),
             eigenvectors=self.eigenvectors,
             importance=importance,
             knots=phi1.knots,
@@ -148,6 +151,12 @@ def _fits(terms: AttentionTerms) -> bool:
         and terms.psi in (None, signed_sqrt)
         and _shape(terms.phi1) == _shape(terms.phi2) is not None
     )
+
+
+def _few_factors(terms: AttentionTerms) -> bool:
+    a = terms.edge_coefficients
+    # The library has no gradient for them: they are data, as a rule.
+    return a is not None and a.size(1) <= _FEW_FACTORS and not a.requires_grad
 
 
 def _shape(phi: ScalarFunction) -> tuple[int, ...] | None:

@@ -33,10 +33,10 @@ void run_backward(const Problem& p, const Gradients& d) {
             "a gradient of the edges is null");
     const Plan plan(p, true);
     const int64_t groups = group_count(p), chunks = plan.chunk_count();
-    // Per chunk and group: slopes, intercepts and, where kinds are shared, those of the edges.
+    // Per chunk and group: slopes, intercepts and, where edges share rows, those.
     const int64_t pieces = 2 * p.segments * kLanes;
-    const int64_t kinds = p.shared_kinds ? p.edge_kinds * kLanes : 0;
-    const int64_t size = pieces + kinds * (1 + p.channels);
+    const int64_t kinds = p.shared_kinds ? p.edge_kinds : 0, rows = p.edge_values ? p.value_rows() : 0;
+    const int64_t size = pieces + (kinds + rows * p.channels) * kLanes;
     Memory memory;
     float* sums = memory.zeros(chunks * groups * size);
     run(chunks, p.threads, [&](int64_t chunk) {
@@ -44,7 +44,7 @@ void run_backward(const Problem& p, const Gradients& d) {
         for (int64_t j = plan.chunks[chunk]; j < plan.chunks[chunk + 1]; ++j) {
             const Job& job = plan.jobs[j];
             float* own = sums + (chunk * groups + job.head / kLanes) * size;
-            const Sums mine{reinterpret_cast<Piece*>(own), own + pieces, own + pieces + kinds};
+            const Sums mine{reinterpret_cast<Piece*>(own), own + pieces, own + pieces + kinds * kLanes};
             plan.kernel.backward(p, d, plan.tables[job.head / kLanes], plan.edge_values, job, mine,
                                  scratch);
         }
@@ -63,15 +63,14 @@ void run_backward(const Problem& p, const Gradients& d) {
             d.slopes[h * p.segments + m] = sum.slope;
             d.intercepts[h * p.segments + m] = sum.intercept;
         }
-        if (!p.shared_kinds) continue;
         own += pieces + h % kLanes;
-        for (int64_t kind = 0; kind < p.edge_kinds; ++kind) {
-            if (p.edge_logits) d.edge_logits[kind * p.heads + h] = own[kind * kLanes];
-            if (!p.edge_values) continue;
+        for (int64_t kind = 0; p.edge_logits && kind < kinds; ++kind)
+            d.edge_logits[kind * p.heads + h] = own[kind * kLanes];
+        own += kinds * kLanes;
+        for (int64_t row = 0; row < rows; ++row)
             for (int64_t c = 0; c < p.channels; ++c)
-                d.edge_values[(kind * p.heads + h) * p.channels + c] =
-                    own[kinds + (kind * p.channels + c) * kLanes];
-        }
+                d.edge_values[(row * p.heads + h) * p.channels + c] =
+                    own[(row * p.channels + c) * kLanes];
     }
 }
 

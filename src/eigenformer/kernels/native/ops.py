@@ -22,6 +22,7 @@ class Inputs(NamedTuple):
     first_edge: Tensor
     edge_source: Tensor
     edge_kind: Tensor
+    edge_coefficients: Tensor | None
     eigenvectors: Tensor
     importance: Tensor
     knots: Tensor
@@ -39,7 +40,7 @@ class Inputs(NamedTuple):
 
     def differentiable(self) -> tuple[Tensor | None, ...]:
         """Those that have gradients."""
-        return (self.importance, *self[8:15])
+        return (self.importance, *self[9:16])
 
 
 _NAMES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "int", bool: "bool"}
@@ -118,7 +119,7 @@ def _backward(ctx: Any, d_out: Tensor, *_: Tensor | None) -> tuple[Tensor | None
         None if x is None else d for x, d in zip(inputs.differentiable(), found, strict=True)
     ]
     # importance, then after the knots, which have none: slopes to edge values.
-    return (*[None] * 6, gradients[0], None, *gradients[1:], *[None] * 4)
+    return (*[None] * 7, gradients[0], None, *gradients[1:], *[None] * 4)
 
 
 attention.register_autograd(_backward, setup_context=_setup_context)
@@ -208,7 +209,13 @@ def _problem(inputs: Inputs, outputs: tuple[Tensor, Tensor, Tensor]) -> Problem:
             raise ValueError(f"{name}: expected {dimensions} dimensions")
     nodes, heads, channels = x.values.shape
     graphs, segments, edges = len(x.first_node) - 1, x.slopes.size(1), x.edge_source.numel()
-    kinds = next((len(e) for e in (x.edge_logits, x.edge_values) if e is not None), 0)
+    mixed, factors = x.edge_coefficients, 0
+    if mixed is not None:
+        if mixed.dim() != 2 or x.edge_values is None:
+            raise ValueError("edge_coefficients: expected edges by factors, and edge_values")
+        factors = mixed.size(1)
+    rows = (mixed, x.edge_logits, x.edge_values)
+    kinds = next((len(e) for e in rows if e is not None), 0)
     if min(nodes, heads, channels, graphs, segments) < 1:
         raise ValueError("an empty batch: there must be graphs, nodes, heads and channels")
     if {x.queries is None, x.keys is None} != {x.psi == NO_FEATURES}:
@@ -223,12 +230,14 @@ def _problem(inputs: Inputs, outputs: tuple[Tensor, Tensor, Tensor]) -> Problem:
         segments,
         edges,
         kinds,
+        factors,
         x.eigenvectors.numel(),
         address(x.first_node, "first_node", (graphs + 1,), torch.int64),
         address(x.first_frequency, "first_frequency", (graphs + 1,), torch.int64),
         address(x.first_edge, "first_edge", (nodes + 1,), torch.int64),
         address(x.edge_source, "edge_source", (edges,), torch.int64),
         address(x.edge_kind, "edge_kind", (edges,), torch.int64),
+        address(mixed, "edge_coefficients", (kinds, factors)),
         address(x.eigenvectors, "eigenvectors", (x.eigenvectors.numel(),)),
         address(x.importance, "importance", (len(x.importance), heads)),
         address(x.knots, "knots", (heads, segments - 1)),
@@ -238,7 +247,7 @@ def _problem(inputs: Inputs, outputs: tuple[Tensor, Tensor, Tensor]) -> Problem:
         address(x.queries, "queries", features),
         address(x.keys, "keys", features),
         address(x.edge_logits, "edge_logits", (kinds, heads)),
-        address(x.edge_values, "edge_values", (kinds, heads, channels)),
+        address(x.edge_values, "edge_values", (kinds if mixed is None else factors, *features[1:])),
         int(x.seed),
         x.dropout,
         x.psi,

@@ -71,7 +71,7 @@ struct Plan {
     std::vector<int64_t> split;   // the first jobs of graphs in several parts
     std::vector<Table> tables;    // one per group
     Memory table_memory, state_memory, edge_memory;
-    float* edge_values = nullptr;  // of shared kinds, [groups, kinds, channels, lanes]
+    float* edge_values = nullptr;  // where edges share them, [groups, rows, channels, lanes]
 
     Plan(const Problem& problem, bool is_backward) : p(problem), backward(is_backward) {
         check(p);
@@ -80,18 +80,19 @@ struct Plan {
         for (int64_t group = 0; group < groups; ++group)
             tables.push_back(build_table(p, p.heads, group * kLanes,
                                          memory + group * table_floats(p.segments)));
-        if (p.edge_values && p.shared_kinds) transpose_edges();
+        if (p.edge_values && p.value_rows()) transpose_edges();
         make_jobs();
     }
 
     void transpose_edges() {
-        edge_values = edge_memory.zeros(group_count(p) * p.edge_kinds * p.channels * kLanes);
-        for (int64_t kind = 0; kind < p.edge_kinds; ++kind)
+        const int64_t rows = p.value_rows();
+        edge_values = edge_memory.zeros(group_count(p) * rows * p.channels * kLanes);
+        for (int64_t row = 0; row < rows; ++row)
             for (int64_t h = 0; h < p.heads; ++h)
                 for (int64_t c = 0; c < p.channels; ++c)
-                    edge_values[(((h / kLanes) * p.edge_kinds + kind) * p.channels + c) * kLanes +
+                    edge_values[(((h / kLanes) * rows + row) * p.channels + c) * kLanes +
                                 h % kLanes] =
-                        p.edge_values[(kind * p.heads + h) * p.channels + c];
+                        p.edge_values[(row * p.heads + h) * p.channels + c];
     }
 
     // A graph is one job, or several where there are threads and it is large. Jobs in a row make

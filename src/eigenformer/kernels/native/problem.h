@@ -20,6 +20,7 @@ struct Problem {
     int64_t segments;    // linear pieces of φ₁
     int64_t edges;       // distinct edges
     int64_t edge_kinds;  // rows of edge_logits and edge_values
+    int64_t factors;     // or else, given coefficients, rows of edge_values
     int64_t entries;     // Σ n·k, the length of eigenvectors
 
     const int64_t* first_node;       // [graphs + 1]
@@ -27,6 +28,7 @@ struct Problem {
     const int64_t* first_edge;       // [nodes + 1], edges sorted by (target, source)
     const int64_t* edge_source;      // [edges], position within its graph
     const int64_t* edge_kind;        // [edges], a row of edge_logits and edge_values
+    const float* edge_coefficients;  // [edge_kinds, factors] or null, see `value_rows`
 
     const float* eigenvectors;  // [Σ n·k]
     const float* importance;    // [Σ k, heads], φ₂(λ)
@@ -37,7 +39,7 @@ struct Problem {
     const float* queries;       // [nodes, heads, channels] or null
     const float* keys;          // likewise
     const float* edge_logits;   // [edge_kinds, heads] or null
-    const float* edge_values;   // [edge_kinds, heads, channels] or null
+    const float* edge_values;   // [edge_kinds or factors, heads, channels] or null
 
     uint64_t seed;
     float dropout;
@@ -48,6 +50,12 @@ struct Problem {
     float* out;      // [nodes, heads, channels]
     float* maximum;  // [nodes, heads], the largest logit of each row
     float* inverse;  // [nodes, heads], 1 / Σ exp(logit - maximum)
+
+    // Where all edges share a few rows of edge_values, how many. An edge has one of them, that of
+    // its kind; or a sum of all, w_ij = Σ_f a_ij[f] edge_values[f], with its own coefficients a_ij.
+    int64_t value_rows() const {
+        return edge_coefficients ? factors : shared_kinds ? edge_kinds : 0;
+    }
 };
 
 // Null pointers for what is not wanted; d_out is given, all others are written.
@@ -85,7 +93,7 @@ constexpr int kCells = 128;
 // Sums over pairs of different graphs. Every chunk of jobs has its own; they are added in order.
 struct Sums {
     Piece* pieces;                     // [segments, lanes]
-    float *edge_logits, *edge_values;  // [kinds, lanes], [kinds, channels, lanes] if shared
+    float *edge_logits, *edge_values;  // [kinds, lanes], [rows, channels, lanes] if shared
 };
 
 // Scalar functions by their linear pieces, all at the same numbers: φ₂ at the eigenvalues.

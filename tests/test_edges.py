@@ -1,0 +1,86 @@
+"""Encoded edges: whatever they share, the same attention."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from eigenformer import Eigenformer, SpectrumAwareAttention
+from eigenformer.config import LinearSpec
+from eigenformer.edges import EncodedEdges, relu_logits
+from tests.graphs import graph, random_batch, small_config
+
+
+def attend(
+    layer: SpectrumAwareAttention, x: Tensor, data: object, edges: EncodedEdges
+) -> list[Tensor]:
+    """The output and the gradients of all parameters."""
+    layer.zero_grad()
+    out = layer(x, data, edges)
+    out.square().sum().backward()
+    return [out.detach(), *(p.grad.clone() for p in layer.parameters())]
+
+
+@pytest.mark.parametrize("backend", ["literal", "torch", "native"])
+@pytest.mark.parametrize("feature_attention", [True, False])
+def test_a_sum_of_factors_is_its_rows(feature_attention: bool, backend: str) -> None:
+    dtype = torch.float32 if backend == "native" else torch.float64
+    batch = random_batch([5, 1, 9], dtype=dtype)
+    layer = SpectrumAwareAttention(
+        8, 2, feature_attention=feature_attention, edge_features=True, backend=backend
+    ).to(dtype)
+    x, none = torch.randn(15, 8, dtype=dtype), torch.randn(8, dtype=dtype)
+    vectors = torch.randn(3, 8, dtype=dtype)
+    coefficients = torch.randn(batch.num_edges, 3, dtype=dtype)
+    rows = EncodedEdges(none + coefficients @ vectors, none)
+    shared = EncodedEdges(vectors, none, coefficients=coefficients)
+    tolerance = {"rtol": 1e-4, "atol": 1e-4} if backend == "native" else {}
+    expected, found = attend(layer, x, batch, rows), attend(layer, x, batch, shared)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, **tolerance)
+
+
+@pytest.mark.parametrize("feature_attention", [True, False])
+def test_a_model_of_linear_edges_encodes_no_edge_by_itself(
+    feature_attention: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_config(edge_encoder=LinearSpec(2), feature_attention=feature_attention)
+    model = Eigenformer(config).double()
+    batch = random_batch([6, 4], dtype=torch.float64)
+    batch.edge_attr = torch.rand(batch.num_edges, 2).double()
+    with monkeypatch.context() as patch:
+        encode = model.edge_encoder.forward
+        patch.setattr(model.edge_encoder, "forward", lambda x: pytest.fail("encoded every edge"))
+        found = model(batch)
+    monkeypatch.setattr(model.edge_encoder, "factors", lambda features: None)
+    model.edge_encoder.forward = encode
+    torch.testing.assert_close(found, model(batch))
+
+
+def test_parallel_edges_share_nothing() -> None:
+    data = graph(2, [(0, 1), (0, 1)])
+    layer = SpectrumAwareAttention(4, 2, edge_features=True)
+    rows, x = torch.randn(1, 4), torch.randn(2, 4)
+    for edges in (
+        EncodedEdges(rows, kind=torch.zeros(data.num_edges, dtype=torch.long)),
+        EncodedEdges(rows, coefficients=torch.ones(data.num_edges, 1)),
+    ):
+        with pytest.raises(ValueError, match="parallel edges"):
+            layer(x, data, edges)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 5000])
+def test_relu_logits(rows: int) -> None:
+    torch.manual_seed(0)
+    x, w, b, r = (
+        torch.randn(shape, dtype=torch.float64, requires_grad=True)
+        for shape in ((rows, 3), (3, 8), (8,), (2, 4))
+    )
+    found = relu_logits(x, w, b, r)
+    expected = ((x @ w + b).relu().view(-1, 2, 4) * r).sum(-1)
+    torch.testing.assert_close(found, expected)
+    weight = torch.randn_like(expected)
+    gradients = (torch.autograd.grad((y * weight).sum(), (x, w, b, r)) for y in (found, expected))
+    for a, c in zip(*gradients, strict=True):
+        torch.testing.assert_close(a, c)
