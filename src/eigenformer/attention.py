@@ -176,8 +176,8 @@ class SpectrumAwareAttention(nn.Module):
             if coefficients is None:
                 return relu_logits(rows, weight, bias, self.edge_logit_weight) - at_none
             # W_A e_ij = W_A e_none + Σ_f a_ij[f] W_A rows[f]
-            weight, bias = rows @ weight, torch.addmm(bias, none, weight)[0]
-            return relu_logits(coefficients, weight, bias, self.edge_logit_weight) - at_none
+            hidden, start = rows @ weight, torch.addmm(bias, none, weight)[0]
+            return relu_logits(coefficients, hidden, start, self.edge_logit_weight) - at_none
 
     def extra_repr(self) -> str:
         return (
