@@ -11,9 +11,11 @@ import pytest
 import torch
 from torch_geometric.datasets import ZINC, GNNBenchmarkDataset, LRGBDataset
 
+from eigenformer.config import ConfigError, DataConfig
 from eigenformer.data import BENCHMARKS, DataError, prepare
 from eigenformer.data.benchmarks import builder
 from eigenformer.data.fields import SPLITS
+from eigenformer.training.inputs import load_data
 
 PEPTIDES = ("peptides-func", "peptides-struct")
 
@@ -172,3 +174,18 @@ def test_an_official_file_with_other_contents_is_damaged(name, tmp_path):
     generated = BENCHMARKS[name].generated
     with pytest.raises(DataError, match=r"\.zip.*: damaged \(.*; delete it, or put a whole file"):
         prepare(name, tmp_path / "raw", tmp_path / "cache", official=generated, with_spectra=False)
+
+
+def test_a_run_can_ask_for_the_published_graphs(tmp_path):
+    write(tmp_path / "raw", "pattern")
+    config = DataConfig("pattern", official=True)
+    data = load_data(config, tmp_path / "raw", tmp_path / "cache")
+    assert {name: len(graphs) for name, graphs in data.splits.items()} == {
+        "train": 3,
+        "val": 1,
+        "test": 2,
+    }
+    table = tmp_path / "own.csv"
+    table.write_text("smiles,y\nCC,1\n")
+    with pytest.raises(ConfigError, match=r"data\.official: for pattern and cluster only"):
+        load_data(DataConfig(str(table), targets=("y",), official=True), cache_dir=tmp_path)

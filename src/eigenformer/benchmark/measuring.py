@@ -22,7 +22,10 @@ from eigenformer.benchmark.setups import Setup
 
 @dataclass(frozen=True)
 class Measurement:
-    """Processor seconds, wall-clock seconds, megabytes above the level before the step."""
+    """Processor seconds, wall-clock seconds, megabytes above the level before the step.
+
+    With several threads, processor time includes that of threads that wait for others.
+    """
 
     cpu: float
     wall: float
@@ -43,8 +46,7 @@ def measure(setup: Setup) -> Measurement | None:
     """Measures in a new process; None where it failed, for want of memory for instance."""
     source = str(Path(__file__).parents[2])
     path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
-    # Threads that wait are not to burn processor time, which would be counted.
-    environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE", "PYTHONPATH": path}
+    environment = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, "-m", __package__, json.dumps(dataclasses.asdict(setup))]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return None if result.returncode else Measurement(**json.loads(result.stdout))

@@ -72,6 +72,7 @@ class DataConfig(Settings):
         limit: Graphs to take from each split, for a quick look; None for all.
         size: ``pattern`` and ``cluster``: how many graphs to generate; None for the paper's.
         generator_seed: ``pattern`` and ``cluster``: which graphs to generate.
+        official: ``pattern`` and ``cluster``: the published graphs, instead of generating any.
         frequencies: Keep the lowest frequencies only, this many; None for all.
     """
 
@@ -90,6 +91,7 @@ class DataConfig(Settings):
     limit: int | None = None
     size: int | None = None
     generator_seed: int = 0
+    official: bool = False
     frequencies: int | None = None
 
     def check(self) -> None:

@@ -90,6 +90,7 @@ def load_data(
             k=config.frequencies,
             size=config.size,
             seed=config.generator_seed,
+            official=config.official,
             workers=workers,
             report=report,
         )
@@ -132,8 +133,10 @@ def _load_own(
 ) -> tuple[GraphArchive, Spectra | None, np.ndarray]:
     path = Path(config.dataset)
     _check_exists(path, config.dataset)
-    if config.size is not None or config.generator_seed:
-        raise ConfigError("data.size, data.generator_seed: for pattern and cluster only")
+    if config.size is not None or config.generator_seed or config.official:
+        raise ConfigError(
+            "data.size, data.generator_seed, data.official: for pattern and cluster only"
+        )
     if is_table(path) and not config.targets:
         columns = ", ".join(read_table(path).columns)
         raise DataError(f"{path}: which column is to be predicted? Say --target (there: {columns})")
