@@ -7,16 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from eigenformer.config import DataConfig, RunConfig, load_preset
+from eigenformer.config import DataConfig, RunConfig, TrainingConfig, load_preset
 from eigenformer.training.result_tables import result_tables
 from eigenformer.training.run_folder import RunFolder
 
 
-def _run(folder: Path, model: dict[str, object] | None = None, **changes: object) -> None:
+def _run(
+    folder: Path,
+    model: dict[str, object] | None = None,
+    training: TrainingConfig | None = None,
+    **changes: object,
+) -> None:
     folder.mkdir(parents=True)
     preset = load_preset("pattern")
     settings = preset.model.replace(**(model or {}))
-    config = RunConfig(DataConfig("pattern"), "pattern", settings, preset.training.with_epochs(10))
+    training = training or preset.training.with_epochs(10)
+    config = RunConfig(DataConfig("pattern"), "pattern", settings, training)
     RunFolder(folder).write_config(config)
     summary = {
         "state": "finished",
@@ -57,10 +63,13 @@ def test_a_run_on_a_part_of_the_data_does_not_count(
 
 
 @pytest.mark.parametrize("change", [{"frequency_fraction": 0.4}, {"degree_scaler": "none"}])
-def test_another_model_than_the_presets_does_not_count(
+def test_other_settings_than_the_presets_do_not_count(
     tmp_path: Path, change: dict[str, object]
 ) -> None:
     _run(tmp_path / "a", model=change)
+    assert "None here." in result_tables(tmp_path)
+    training = load_preset("pattern").training.with_epochs(10)
+    _run(tmp_path / "c", training=training.replace(batch_size=8))
     assert "None here." in result_tables(tmp_path)
     _run(tmp_path / "b", model={"attention_backend": "torch"})  # the same model, computed otherwise
     assert "None here." not in result_tables(tmp_path)

@@ -28,8 +28,8 @@ def paper_table(name: str) -> dict[str, Any]:
 def result_tables(folder: str | Path) -> str:
     """Our runs beside the paper's, then both of its tables, as Markdown.
 
-    Runs of a few graphs only (``--limit``, ``size``) or of a model that is not the preset's do not
-    count. A row that is not the preset's full schedule says how long it was.
+    Runs of a few graphs only (``--limit``, ``size``), or with other settings than the preset's, do
+    not count. A row that is not the preset's full schedule says how long it was.
     """
     runs = [run for run in find_runs(folder) if _counts(run)]
     tables = [paper_table(name) for name in PAPER_TABLES]
@@ -56,18 +56,20 @@ def _counts(run: Run) -> bool:
     full = run.summary.get("limit") is None and run.summary.get("size") is None
     known = isinstance(run.summary.get("test"), int | float)
     right = run.summary.get("dataset") == preset.dataset
-    return full and known and right and _is_presets_model(run, preset)
+    return full and known and right and _has_presets_settings(run, preset)
 
 
-def _is_presets_model(run: Run, preset: Preset) -> bool:
-    """Whether a run trained the paper's model, and not, say, a variant of an ablation."""
+def _has_presets_settings(run: Run, preset: Preset) -> bool:
+    """Whether a run trained the paper's model in the paper's way, but for the epochs."""
     try:
         config = RunFolder(run.path).read_config()
     except ValueError:
         return False
     # How attention is computed changes no result.
     model = config.model.replace(attention_backend=preset.model.attention_backend)
-    return model == preset.model and config.data.frequencies is None
+    training = preset.training.with_epochs(config.training.epochs)
+    same = model == preset.model and config.training == training
+    return same and config.data.frequencies is None
 
 
 def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:
