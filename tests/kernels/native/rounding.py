@@ -1,10 +1,13 @@
-"""What rounding may do to gradients at the knots of φ₁ and φ₂.
+"""What rounding may do to gradients: at the knots of φ₁ and φ₂, and in sums that cancel.
 
 The gradient of a ReLU network jumps at its knots. A score that equals a knot up to rounding may lie
 on one side of it in one implementation and on the other side in another, and both are right: their
 gradients differ by the jump. How much that can be is computed here, in float64, from the pairs of
-nodes and the eigenvalues that lie so near to a knot; where there are none it is exactly 0, but for
-the last bias of φ₁, a sum over all pairs that cancels.
+nodes and the eigenvalues that lie so near to a knot.
+
+The gradient of a parameter of φ₁ is a sum over all pairs, and may cancel: that of the last bias is
+always 0, and so is that of a unit which is active on all pairs. What float32 may lose in a sum is
+relative to the sum of the sizes.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ KNOT_ROUNDING = 2**-22
 SUM_ROUNDING = 2**-23
 # Far less than any rounding in float32, and far more than that in float64.
 _STEP = 1e-10
+# Pairs at a time, each with the gradients of all parameters.
+_PAIRS = 4096
 
 
 class Recorded:
@@ -57,8 +62,10 @@ def allowances(example: Example, keep: Tensor | None) -> list[Tensor]:
     for head in range(example.case.heads):
         reach = torch.zeros_like(d_importance[head])
         d = d_logits[head].flatten().abs()
-        # The last bias shifts all logits alike: its gradient is 0, and rounding is all one sees.
-        found1[-1][head] = SUM_ROUNDING * d.sum()
+        for part, x in zip(d.split(_PAIRS), phi1.x[head].flatten().split(_PAIRS), strict=True):
+            of_parameters = gradients(phi1.function, head, x)[:-1]
+            sizes = [torch.tensordot(part, of.abs(), 1) for of in of_parameters]
+            add(found1, head, torch.tensor(SUM_ROUNDING), sizes)
         for pairs, jumps in near_knots(phi1, head, float(scores_off[head])):
             *of_parameters, of_slope = jumps
             add(found1, head, d[pairs].sum(), of_parameters)
