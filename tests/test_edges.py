@@ -70,6 +70,15 @@ def test_parallel_edges_share_nothing() -> None:
             layer(x, data, edges)
 
 
+def test_relu_logits_can_be_differentiated_twice() -> None:
+    torch.manual_seed(0)
+    inputs = [
+        torch.randn(shape, dtype=torch.float64, requires_grad=True)
+        for shape in ((5, 3), (3, 8), (8,), (2, 4))
+    ]
+    assert torch.autograd.gradgradcheck(relu_logits, inputs)
+
+
 @pytest.mark.parametrize("rows", [0, 1, 7, 5000])
 def test_relu_logits(rows: int) -> None:
     torch.manual_seed(0)

@@ -59,15 +59,14 @@ class _ReLULogits(torch.autograd.Function):
         return torch.cat([(part @ w).relu_() @ s for part in x.split(_ROWS)])
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         x, w, s = ctx.saved_tensors
         d_w, d_s, d_x = torch.zeros_like(w), torch.zeros_like(s), []
         for part, d in zip(x.split(_ROWS), d_out.split(_ROWS), strict=True):
-            hidden = (part @ w).relu_()
-            d_s += hidden.t() @ d
+            hidden = (part @ w).relu()
+            d_s = d_s + hidden.t() @ d
             d_hidden = torch.ops.aten.threshold_backward(d @ s.t(), hidden, 0)
-            d_w += part.t() @ d_hidden
+            d_w = d_w + part.t() @ d_hidden
             if ctx.needs_input_grad[0]:
                 d_x.append(d_hidden @ w.t())
         return torch.cat(d_x) if d_x else None, d_w, d_s
