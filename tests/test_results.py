@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eigenformer import Eigenformer
-from eigenformer.config import load_preset
+from eigenformer.config import RunConfig, load_preset
 from eigenformer.model_folder import WEIGHTS
 from eigenformer.training.evaluation import load_folder
 from eigenformer.training.overview import find_runs
@@ -17,7 +18,8 @@ from eigenformer.training.run_folder import METRICS, RunFolder
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
-RUNS = [run.path.name for run in find_runs(RESULTS)]
+RUNS = [run.path.name for run in find_runs(RESULTS) if run.path.parent == RESULTS]
+ABLATION = RESULTS / "ablation-frequencies"
 
 
 def test_the_tables_of_the_docs_are_those_of_the_runs() -> None:
@@ -28,20 +30,41 @@ def test_the_tables_of_the_docs_are_those_of_the_runs() -> None:
     assert ours in (ROOT / "README.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_a_run_is_complete(name: str) -> None:
-    run = RunFolder.open(RESULTS / name)
+def check_run(run: RunFolder) -> tuple[RunConfig, dict[str, Any]]:
+    """Settings, metrics and summary are there, and tell the same."""
     config, summary = run.read_config(), run.read_summary()
     with (run.path / METRICS).open() as stream:
         rows = list(csv.DictReader(stream))
     assert [int(row["epoch"]) for row in rows] == list(range(1, config.training.epochs + 1))
-    training = load_preset(config.preset).training
-    assert config.training == training.with_epochs(config.training.epochs)
     assert summary["parameters"] == Eigenformer(config.model).num_parameters()
     best = float(rows[summary["best_epoch"] - 1][f"val_{summary['metric']}"])
     assert best == pytest.approx(summary["best_validation"])
     assert {"torch", "torch_geometric", "eigenformer"} <= summary["versions"].keys()
-    assert (run.path / WEIGHTS).exists() == (name == "zinc")
+    return config, summary
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_is_complete(name: str) -> None:
+    config, _ = check_run(RunFolder.open(RESULTS / name))
+    training = load_preset(config.preset).training
+    assert config.training == training.with_epochs(config.training.epochs)
+    assert (RESULTS / name / WEIGHTS).exists() == (name == "zinc")
+
+
+def test_the_ablation_is_one_of_equal_budgets() -> None:
+    with (ABLATION / "results.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    runs = [RunFolder.open(run.path) for run in find_runs(ABLATION)]
+    assert len(runs) == len(rows) == 9
+    found = [check_run(run) for run in runs]
+    assert len({str(config.training.to_dict()) for config, _ in found}) == 1
+    assert {config.preset for config, _ in found} == {"zinc-feat"}
+    assert sorted(float(row["test_mae"]) for row in rows) == sorted(
+        summary["test"] for _, summary in found
+    )
+    assert (ABLATION / "table.md").read_text("utf-8") in (ROOT / "docs" / "results.md").read_text(
+        "utf-8"
+    )
 
 
 def test_the_model_of_zinc_is_as_good_as_it_is_said_to_be(raw_dir: Path, tmp_path: Path) -> None:
