@@ -58,6 +58,26 @@ def test_a_model_of_linear_edges_encodes_no_edge_by_itself(
     torch.testing.assert_close(found, model(batch))
 
 
+@pytest.mark.parametrize("backend", ["literal", "torch", "native"])
+def test_what_is_wrong_with_edges_is_said(backend: str) -> None:
+    data, x = graph(3, [(0, 1), (1, 2)]), torch.randn(3, 4)
+    layer = SpectrumAwareAttention(4, 2, feature_attention=True, edge_features=True)
+    layer.backend = backend
+    rows, kind = torch.randn(2, 4), torch.tensor([0, 1])
+    for edges, message in (
+        (torch.randn(4, 4), "4 rows, expected one for each of 2"),
+        (EncodedEdges(rows, kind=torch.tensor([0])), "1 rows, expected one for each of 2"),
+        (EncodedEdges(rows, coefficients=torch.ones(4, 2)), "4 rows"),
+        (EncodedEdges(rows, coefficients=torch.ones(2, 3)), r"shape \(2, 3\), .* 2 rows"),
+        (EncodedEdges(rows, kind=kind, coefficients=torch.ones(2, 2)), "not both"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            layer(x, data, edges)
+    integers = torch.tensor([[1, 0], [2, 1]])
+    found = layer(x, data, EncodedEdges(rows, coefficients=integers))
+    torch.testing.assert_close(found, layer(x, data, EncodedEdges(integers.float() @ rows)))
+
+
 def test_parallel_edges_share_nothing() -> None:
     data = graph(2, [(0, 1), (0, 1)])
     layer = SpectrumAwareAttention(4, 2, edge_features=True)
@@ -77,6 +97,9 @@ def test_relu_logits_can_be_differentiated_twice() -> None:
         for shape in ((5, 3), (3, 8), (8,), (2, 4))
     ]
     assert torch.autograd.gradgradcheck(relu_logits, inputs)
+    x, *others = inputs
+    found = torch.func.grad(lambda x: relu_logits(x, *others).sum())(x)
+    torch.testing.assert_close(found, torch.autograd.grad(relu_logits(*inputs).sum(), x)[0])
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 5000])

@@ -5,9 +5,10 @@ import torch
 from torch.export import Dim, export
 
 from eigenformer import Eigenformer
+from eigenformer.config import CategoricalSpec, LinearSpec
 from eigenformer.export import SingleGraph
 from eigenformer.scalar_mlp import find_knots
-from tests.graphs import random_batch, random_graph, small_config
+from tests.graphs import graph, random_batch, random_graph, small_config
 
 
 def tensors(data):
@@ -24,6 +25,17 @@ def test_exported_program_takes_graphs_of_any_size(feature_attention):
     for n in (5, 14):
         data = random_graph(n)
         assert torch.allclose(program.module()(*tensors(data)), model(data), atol=1e-6)
+
+
+@pytest.mark.parametrize("edge_encoder", [LinearSpec(1), CategoricalSpec((4,))])
+def test_exported_edges_may_be_many_or_none(edge_encoder):
+    config = small_config(feature_attention=True, edge_encoder=edge_encoder, pooling="mean")
+    model, size = Eigenformer(config).eval(), Dim.DYNAMIC
+    shapes = ({0: size}, {1: size}, {0: size}, {0: size}, {0: size, 1: size})
+    program = export(SingleGraph(model), tensors(random_graph(9)), dynamic_shapes=shapes)
+    pairs = [(i, j) for i in range(50) for j in range(50)]
+    for data in (graph(50, pairs), graph(4, []), random_graph(14)):
+        assert torch.allclose(program.module()(*tensors(data)), model(data), atol=2e-5)
 
 
 @pytest.mark.parametrize("backend", ["torch", "literal"])

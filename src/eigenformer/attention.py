@@ -127,6 +127,7 @@ class SpectrumAwareAttention(nn.Module):
         if edge_attr is not None:
             edges = edge_attr if isinstance(edge_attr, EncodedEdges) else EncodedEdges(edge_attr)
             none = (x.new_zeros(self.channels) if edges.no_edge is None else edges.no_edge)[None]
+            edges.check(graphs.graphs.num_edges)
             rows = edges.rows
             if edges.kind is None and edges.coefficients is None:
                 rows = graphs.graphs.sum_parallel(rows)
@@ -177,6 +178,7 @@ class SpectrumAwareAttention(nn.Module):
                 return relu_logits(rows, weight, bias, self.edge_logit_weight) - at_none
             # W_A e_ij = W_A e_none + Σ_f a_ij[f] W_A rows[f]
             hidden, start = rows @ weight, torch.addmm(bias, none, weight)[0]
+            coefficients = coefficients.to(weight.dtype)
             return relu_logits(coefficients, hidden, start, self.edge_logit_weight) - at_none
 
     def extra_repr(self) -> str:

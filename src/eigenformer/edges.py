@@ -31,12 +31,27 @@ class EncodedEdges:
     kind: Tensor | None = None
     coefficients: Tensor | None = None
 
+    def check(self, edges: int) -> None:
+        """Raises an error where these are not the edges of a graph with so many columns."""
+        if torch.compiler.is_compiling():  # sizes may be symbols there
+            return
+        if self.kind is not None and self.coefficients is not None:
+            raise ValueError("edge_attr: edges have a kind or coefficients, not both")
+        of_edges = next(x for x in (self.kind, self.coefficients, self.rows) if x is not None)
+        if len(of_edges) != edges:
+            raise ValueError(f"edge_attr: {len(of_edges)} rows, expected one for each of {edges}")
+        if self.coefficients is not None and self.coefficients.shape != (edges, len(self.rows)):
+            raise ValueError(
+                f"edge_attr: coefficients of shape {tuple(self.coefficients.shape)}, expected one "
+                f"for each of {len(self.rows)} rows"
+            )
+
 
 def relu_logits(x: Tensor, weight: Tensor, bias: Tensor, heads: Tensor) -> Tensor:
     r"""A ReLU layer, summed head by head: :math:`W_R^h \, \rho(x W + b)`, ``[rows, H]``.
 
     Keeps nothing as large as the hidden units: computes them piece by piece, and once more on the
-    way back.
+    way back. What is compiled is not cut up: a compiler would count the pieces.
 
     Args:
         x: ``[rows, F]``.
@@ -44,6 +59,9 @@ def relu_logits(x: Tensor, weight: Tensor, bias: Tensor, heads: Tensor) -> Tenso
         bias: b, ``[d]``.
         heads: :math:`W_R`, ``[H, d / H]``.
     """
+    if torch.compiler.is_compiling():
+        hidden = torch.addmm(bias, x, weight).relu()
+        return (hidden.unflatten(1, heads.shape) * heads).sum(-1)
     with_one = torch.cat([x, x.new_ones(len(x), 1)], 1)
     own = torch.eye(len(heads), dtype=heads.dtype, device=heads.device)[:, None]
     spread = heads[:, :, None] * own
@@ -54,9 +72,12 @@ class _ReLULogits(torch.autograd.Function):
     """relu(x W) S."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, s: Tensor) -> Tensor:
-        ctx.save_for_backward(x, w, s)
+    def forward(x: Tensor, w: Tensor, s: Tensor) -> Tensor:
         return torch.cat([(part @ w).relu_() @ s for part in x.split(_ROWS)])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:

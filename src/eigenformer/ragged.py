@@ -72,6 +72,11 @@ class RaggedGraphs:
     def num_nodes(self) -> int:
         return self.node_graph.size(0)
 
+    @property
+    def num_edges(self) -> int:
+        """Edges given, parallel ones counted each."""
+        return self.edge_index.size(1) if self.edge_slot is None else self.edge_slot.size(0)
+
     def sum_parallel(self, edge_attr: Tensor) -> Tensor:
         """One row per distinct edge: the encoded features of parallel edges are summed."""
         if self.edge_slot is None:

@@ -25,7 +25,19 @@ MISTAKES = {
     "no data": ("train", "which data? Give a benchmark's name or a path"),
     "no target": ("train m.csv", "Say --target (there: smiles, sol)"),
     "wrong target": ("train m.csv --target so", "column 'so': unknown; the nearest is 'sol'"),
-    "wrong column": ("train m.csv --smiles SMILES --target sol", "the nearest is 'smiles'"),
+    "wrong column": (
+        "train m.csv --smiles SMILES --target sol",
+        "the nearest is 'smiles' (known: smiles, sol); --smiles says which one",
+    ),
+    "decimal commas": (
+        "train commas.csv --target sol",
+        "such as '0,5', are neither numbers (which have a decimal point) nor classes",
+    ),
+    "texts as a target": ("train m.csv --target smiles", "--task multiclass says that they are"),
+    "two rows": ("train two.csv --target sol", "give more data, or other --fractions"),
+    "negative seed": ("train m.csv --target sol --seed -1", "seed: must not be negative, got -1"),
+    "predictions there": ("predict run m.csv", "predictions.csv: is there already; --out says"),
+    "columns of no data": ("evaluate run --target sol", "targets: of other data; say --data"),
     "empty file": ("train empty.csv --target y", "empty.csv: the file is empty"),
     "folder in use": ("train m.csv --target sol --out run", "go on with it by  eigenformer train"),
     "no permission": ("train m.csv --target sol --out /proc/x", "/proc/x: cannot be written to"),
@@ -45,8 +57,14 @@ MISTAKES = {
     "no model": ("evaluate empty", "expected a run folder, or a folder with model.safetensors"),
     "another model's weights": ("evaluate mixed", "has the shape"),
     "misspelt split": ("evaluate run --split tset", "split 'tset': unknown; the nearest is 'test'"),
-    "nothing to predict": ("predict run nofile.csv", "nofile.csv: there is no such file"),
-    "other column": ("predict run m.csv --smiles smile", "the nearest is 'smiles'"),
+    "nothing to predict": (
+        "predict run nofile.csv --out p.csv",
+        "nofile.csv: there is no such file",
+    ),
+    "other column": (
+        "predict run m.csv --smiles smile --out p.csv",
+        "the nearest is 'smiles' (known: smiles, sol); say --smiles",
+    ),
     "not prepared": ("data info zinc", "run  eigenformer data prepare zinc"),
     "own data not prepared": (
         "data info m.csv",
@@ -69,6 +87,10 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("desk")
     rows = [f"{'C' * n}{end},{n}" for n in range(1, 7) for end in ("", "O", "N")]
     (folder / "m.csv").write_text("\n".join(["smiles,sol", *rows]))
+    (folder / "two.csv").write_text("\n".join(["smiles,sol", *rows[:2]]))
+    commas = [f"{'C' * n};{n},5" for n in range(9)]
+    (folder / "commas.csv").write_text("\n".join(["smiles;sol", "C;0,5", *commas[1:]]))
+    (folder / "predictions.csv").write_text("mine\n")
     (folder / "empty.csv").write_text("")
     (folder / "empty").mkdir()
     (folder / "broken.yaml").write_text("preset: zinc\nmodel: [1\n")

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Writes the page."""
     from eigenformer.analysis.explanation import explain
-    from eigenformer.pages import explain_page, save_page
+    from eigenformer.pages import explain_page, explain_remark, save_page
     from eigenformer.reporting import TerminalReporter
 
     explanation = explain(
@@ -36,3 +36,5 @@ def run(arguments: argparse.Namespace) -> None:
     )
     save_page(explain_page(explanation), arguments.out)
     print(f"{explanation.subject.name}: {arguments.out}")
+    if remark := explain_remark(explanation):
+        print(remark)

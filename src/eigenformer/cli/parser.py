@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import NoReturn
 
 from eigenformer.nearest import unknown
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that can explain what it did not understand."""
+
+    def error(self, message: str) -> NoReturn:
+        """One line, as all our errors; not the whole usage."""
+        self.exit(2, f"{self.prog}: {message}; see  {self.prog} --help\n")
 
     def explain(self, rest: Sequence[str]) -> str:
         """What to say about arguments that no option took; misspelt options come first."""

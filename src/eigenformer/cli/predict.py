@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+_OUT = Path("predictions.csv")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the input, and where to write."""
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
     parser.add_argument("input", type=Path, help="a table with SMILES, an archive, or graphs")
-    parser.add_argument("--out", type=Path, default=Path("predictions.csv"), help="a CSV file")
+    parser.add_argument("--out", type=Path, help=f"a CSV file (default: {_OUT})")
     parser.add_argument("--smiles", metavar="COLUMN", help="(default: as in training)")
     parser.add_argument("--threads", type=int, help="of PyTorch")
 
@@ -21,9 +23,12 @@ def run(arguments: argparse.Namespace) -> None:
 
     from eigenformer.training.prediction import predict_folder
 
+    out = arguments.out or _OUT
+    if arguments.out is None and out.exists():
+        raise ValueError(f"{out}: is there already; --out says where to write, or that it may go")
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
-    counts = predict_folder(arguments.run_folder, arguments.input, arguments.out, arguments.smiles)
-    print(f"{counts.predicted} of {counts.rows} rows predicted, in {arguments.out}")
+    counts = predict_folder(arguments.run_folder, arguments.input, out, arguments.smiles)
+    print(f"{counts.predicted} of {counts.rows} rows predicted, in {out}")
     if counts.predicted < counts.rows:
         print("the others say why in the last column")

@@ -136,6 +136,8 @@ class RunConfig(Settings):
 
     def check(self) -> None:
         require_positive(self, "devices", "machines")
+        if self.seed < 0:
+            raise ConfigError(f"seed: must not be negative, got {self.seed}")
         for name in ("patience", "threads"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ConfigError(f"{name}: must be at least 1, got {getattr(self, name)}")

@@ -16,6 +16,7 @@ from eigenformer.data.own import Import, OwnData, split_archive
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import Rejected, is_missing, read_table
 from eigenformer.data.targets import Targets
+from eigenformer.nearest import unknown
 from eigenformer.reporting import Reporter
 
 
@@ -31,7 +32,10 @@ class _Row:
 def read_molecule_table(path: Path, options: OwnData, report: Reporter | None = None) -> Import:
     """Reads CSV, TSV or Parquet. Missing targets are NaN; bad rows are reported, not dropped."""
     table = read_table(path)
-    for name in (options.smiles, options.identifier, options.split_column):
+    if options.smiles not in table.columns:
+        reason = unknown(f"column '{options.smiles}'", options.smiles, table.columns)
+        raise DataError(Problem(table.file, f"{reason}; --smiles says which one", 1))
+    for name in (options.identifier, options.split_column):
         if name is not None:
             table.column(name)
     targets = Targets(table, options.targets, options.task)

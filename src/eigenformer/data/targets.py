@@ -31,14 +31,31 @@ class Targets:
     def __init__(self, table: Table, names: Sequence[str], kind: TargetKind | None) -> None:
         self.table, self.names = table, tuple(names)
         self._cells = [table.column(name) for name in names]
+        given = kind
         if kind is None and len(names) == 1 and _are_classes(self._cells[0]):
             kind = "multiclass"
         if kind in ("binary", "multiclass") and len(names) != 1:
             raise DataError(Problem(table.file, f"task: '{kind}' takes exactly one target"))
         if kind is not None and not names:
             raise DataError(Problem(table.file, f"task: '{kind}', but no targets are named"))
+        if kind == "multiclass" and given is None:
+            self._check_classes()
         self.kind = kind
         self.classes = _classes(self._cells[0]) if kind == "multiclass" else {}
+
+    def _check_classes(self) -> None:
+        """Texts that nobody called classes, and that hardly ever repeat, are none."""
+        cells = [cell.strip() for cell in self._cells[0] if not is_missing(cell)]
+        different = len(set(cells))
+        if different > max(len(cells) / 2, 2):
+            raise DataError(
+                Problem(
+                    self.table.file,
+                    f"{self.names[0]}: {different} different texts in {len(cells)} rows, such as "
+                    f"'{cells[0]}', are neither numbers (which have a decimal point) nor classes; "
+                    f"--task multiclass says that they are classes",
+                )
+            )
 
     def read(self, row: int) -> list[float]:
         """The targets of one row, a missing one as NaN; raises for what is no target."""

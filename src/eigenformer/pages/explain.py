@@ -93,13 +93,18 @@ def _node_names(explanation: Explanation) -> tuple[str, ...]:
     return names if drawing.is_molecule else tuple(f"node {name}" for name in names)
 
 
-def _remark(explanation: Explanation) -> str:
+def explain_remark(explanation: Explanation) -> str:
+    """What a reader must know before trusting the prediction; empty if nothing."""
     if not explanation.unknown:
         return ""
     names = _node_names(explanation)
     which = ", ".join(names[node] for node in explanation.unknown)
-    said = f"The model's training had no atoms of the kind of {which}: do not trust this number."
-    return f'<p class="hint">{text(said)}</p>'
+    return f"The model's training had no atoms of the kind of {which}: do not trust this number."
+
+
+def _remark(explanation: Explanation) -> str:
+    said = explain_remark(explanation)
+    return f'<p class="hint">{text(said)}</p>' if said else ""
 
 
 def _counts(explanation: Explanation) -> str:

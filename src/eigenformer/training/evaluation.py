@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +25,13 @@ from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
 from eigenformer.training.data_module import EpochBatches, graph_loader
 from eigenformer.training.features import check_columns
-from eigenformer.training.inputs import TrainingData, describe, load_data
+from eigenformer.training.inputs import (
+    TrainingData,
+    data_name,
+    describe,
+    is_benchmark,
+    load_data,
+)
 from eigenformer.training.metrics import Score
 from eigenformer.training.planning import check_fit
 from eigenformer.training.run_folder import CONFIG, RunFolder
@@ -108,12 +115,14 @@ class FolderGraphs:
         outputs: What it predicts.
         graphs: Of one split.
         batch_size: That of the run, for then figures agree to the last bit.
+        split: What the graphs are.
     """
 
     model: Eigenformer
     outputs: Outputs
     graphs: GraphDataset
     batch_size: int
+    split: str
 
     def evaluate(self) -> dict[str, float]:
         """All metrics that suit the model, on these graphs."""
@@ -122,27 +131,37 @@ class FolderGraphs:
 
 def load_folder(
     path: str | Path,
-    split: str = "test",
+    split: str | None = None,
     dataset: str | None = None,
     raw_dir: str | Path | None = None,
     cache_dir: str | Path | None = None,
     report: Reporter | None = None,
+    columns: Mapping[str, Any] | None = None,
 ) -> FolderGraphs:
     """The model of a folder, and graphs of the data it was trained on.
 
     Args:
         path: A run folder, or any folder with ``model.safetensors`` and ``model.json``.
-        split: Which graphs: ``train``, ``val``, ``test`` or ``all``.
+        split: Which graphs: ``train``, ``val``, ``test`` or ``all`` (default: ``test``; of other
+            data of the user's own, which no model was trained on, all).
         dataset: Other data than the model was trained on, or the same in another place.
         raw_dir: As in :func:`load_data`, with the rest.
         cache_dir: The same.
         report: The same.
+        columns: Settings of ``dataset`` that are not as in training: ``smiles``, ``targets``.
     """
     model, card = load_model(path)
     if card.outputs is None or card.data is None:
         raise ModelFolderError(f"{path}: the model does not say what it predicts")
+    if columns and dataset is None:
+        raise ModelFolderError(f"{', '.join(columns)}: of other data; say --data")
     own = trained_on(path, card)
-    config = own if dataset is None else _other(own, dataset, card.outputs)
+    config = own
+    if dataset is not None:
+        config = replace(_other(own, dataset, card.outputs), **(columns or {}))
+    if split is None:
+        known = is_benchmark(config.dataset) or data_name(config.dataset) == data_name(own.dataset)
+        split = "test" if known else "all"
     data = load_data(config, raw_dir, cache_dir, report=report)
     if dataset is not None:
         check_columns(card, data.archive, dataset)
@@ -152,7 +171,7 @@ def load_folder(
     graphs = data.dataset(split)
     if not len(graphs):
         raise ModelFolderError(f"{config.dataset}: no graphs in the split '{split}'")
-    return FolderGraphs(model, card.outputs, graphs, _batch_size(Path(path), card.preset))
+    return FolderGraphs(model, card.outputs, graphs, _batch_size(Path(path), card.preset), split)
 
 
 def trained_on(path: str | Path, card: ModelCard) -> DataConfig:

@@ -71,7 +71,11 @@ def plan(
     data = load_data(data_config, raw_dir, cache_dir, workers, report)
     for split in ("train", "val"):
         if not len(data.splits[split]):
-            raise DataError(f"{data_config.dataset}: no graphs in the split '{split}'")
+            counts = ", ".join(f"{name} {len(graphs)}" for name, graphs in data.splits.items())
+            raise DataError(
+                f"{data_config.dataset}: no graphs in the split '{split}' ({counts}); training "
+                f"needs some in train and in val: give more data, or other --fractions"
+            )
     base = _fitted(trunk, preset, data_config, data)
     model = EigenformerConfig.from_dict(merge(base.to_dict(), changes), "model")
     check_fit(model, data, preset.name)

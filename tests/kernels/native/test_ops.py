@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenformer.kernels import NativeAttention
-from eigenformer.kernels.native import ops
+from eigenformer.kernels.native import library, ops
 from tests.kernels.native.cases import Case, Example, inputs
 
 BAD = {
@@ -95,6 +95,23 @@ def test_bad_coefficients_are_errors(wrong: Callable[[Tensor], Tensor]) -> None:
             ops.attention(*bad)
         with pytest.raises(ValueError, match=r"\w"):
             ops.attention_backward(*bad, *outputs, torch.ones_like(outputs[0]))
+
+
+def test_the_library_itself_refuses_coefficients_of_nothing() -> None:
+    example = Example.of(Case([3, 5], heads=2, channels=3, edge_logits=True, factors=2, seed=1))
+    good = NativeAttention(example.graphs).inputs(example.terms()[0], 0.0, torch.tensor(0))
+    outputs = ops._outputs(good)
+    problem = ops._problem(good, outputs)
+    library().forward(problem)
+    problem.edge_values = problem.edge_logits = None
+    with pytest.raises(ValueError, match="coefficients go with factors"):
+        library().forward(problem)
+
+
+def test_only_what_is_attended_has_a_gradient() -> None:
+    out, *others = ops.attention(*inputs(values=lambda x: x.clone().requires_grad_()))
+    assert out.requires_grad
+    assert not any(x.requires_grad for x in others)
 
 
 def test_bad_gradient_is_an_error() -> None:

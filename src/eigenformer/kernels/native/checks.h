@@ -48,12 +48,12 @@ void check(const Problem& p) {
     require(p.first_node[p.graphs] == p.nodes, "first_node must end at the nodes");
     require(p.first_frequency[p.graphs] == p.frequencies, "first_frequency must end at them");
     require(entries == p.entries, "the eigenvectors are too long");
+    require(!p.edge_coefficients || (p.edge_values && p.factors > 0 && !p.shared_kinds),
+            "coefficients go with factors, and with a row of logits for each edge");
     if (!p.edge_logits && !p.edge_values) return;
     require(p.first_edge && p.edge_source && p.edge_kind, "the edges' arrays are missing");
     require(p.first_edge[0] == 0 && p.first_edge[p.nodes] == p.edges,
             "first_edge must go from 0 to the edges");
-    require(!p.edge_coefficients || (p.edge_values && p.factors > 0 && !p.shared_kinds),
-            "coefficients go with factors, and with a row of logits for each edge");
     std::vector<bool> seen(p.shared_kinds ? 0 : p.edge_kinds);
     require(p.shared_kinds || p.edge_kinds == p.edges, "every edge needs a kind of its own");
     for (int64_t g = 0; g < p.graphs; ++g)

@@ -109,6 +109,7 @@ def _gradients(inputs: Inputs) -> tuple[Tensor, ...]:
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.save_for_backward(*inputs[:_TENSORS], *output)
     ctx.settings = inputs[_TENSORS:]
+    ctx.mark_non_differentiable(*output[1:])
 
 
 def _backward(ctx: Any, d_out: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
