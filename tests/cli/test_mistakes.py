@@ -53,6 +53,10 @@ MISTAKES = {
     "misspelt settings": ("train --config typo.yaml", "typo.yaml, line 2: modle: unknown"),
     "no settings": ("train --config no.yaml", "no.yaml: there is no such file"),
     "nothing to resume": ("train --resume nowhere", "nowhere: not a run folder"),
+    "start of another size": (
+        "train m.csv --target sol --from run --model.layers 2 --out other",
+        "run: does not fit what was asked for: model.layers is 1 there, not 2",
+    ),
     "kept without a checkpoint": ("train --resume kept", "its last.ckpt was not kept"),
     "no model": ("evaluate empty", "expected a run folder, or a folder with model.safetensors"),
     "another model's weights": ("evaluate mixed", "has the shape"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eigenformer.config import DataConfig, RunConfig, TrainingConfig, load_preset
-from eigenformer.training.result_tables import result_tables
+from eigenformer.training.result_tables import left_out, result_tables
 from eigenformer.training.run_folder import RunFolder
 
 
@@ -54,12 +54,22 @@ def test_a_run_stands_beside_the_paper_and_its_peers(tmp_path: Path) -> None:
     assert any(line.startswith("| **Eigenformer, ours, 10 epochs**") for line in table)
 
 
-@pytest.mark.parametrize("change", [{"limit": 5}, {"state": "interrupted"}, {"size": 100}])
-def test_a_run_on_a_part_of_the_data_does_not_count(
-    tmp_path: Path, change: dict[str, object]
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"limit": 5}, "a part of the graphs"),
+        ({"size": 100}, "a part of the graphs"),
+        ({"state": "interrupted"}, "not finished"),
+        ({"dataset": "own.csv"}, "data of your own"),
+        ({"test": None}, "no test figure"),
+    ],
+)
+def test_a_run_that_does_not_count_is_named(
+    tmp_path: Path, change: dict[str, object], reason: str
 ) -> None:
     _run(tmp_path / "a", **change)
     assert "None here." in result_tables(tmp_path)
+    assert left_out(tmp_path) == [(tmp_path / "a", reason)]
 
 
 @pytest.mark.parametrize("change", [{"frequency_fraction": 0.4}, {"degree_scaler": "none"}])
@@ -68,6 +78,7 @@ def test_other_settings_than_the_presets_do_not_count(
 ) -> None:
     _run(tmp_path / "a", model=change)
     assert "None here." in result_tables(tmp_path)
+    assert left_out(tmp_path) == [(tmp_path / "a", "other settings than the preset's")]
     training = load_preset("pattern").training.with_epochs(10)
     _run(tmp_path / "c", training=training.replace(batch_size=8))
     assert "None here." in result_tables(tmp_path)

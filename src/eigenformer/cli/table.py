@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 
@@ -17,10 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Prints or writes both tables."""
     from eigenformer.files import write_atomic
-    from eigenformer.training.result_tables import result_tables
+    from eigenformer.training.result_tables import left_out, result_tables
 
     text = result_tables(arguments.folder)
     if arguments.out is None:
         print(text, end="")
     else:
         write_atomic(arguments.out, text.encode("utf-8"))
+    for path, reason in left_out(arguments.folder):
+        print(f"not in the tables: {path} ({reason})", file=sys.stderr)

@@ -104,14 +104,20 @@ def new_model(config: RunConfig, outputs: Outputs) -> tuple[Eigenformer, Outputs
     for part in ("node_encoder", "edge_encoder"):
         if getattr(card.architecture, part) != getattr(config.model, part):
             fresh.append(part)
+    theirs, ours = card.architecture.to_dict(), config.model.to_dict()
+    differences = ", ".join(
+        f"model.{name} is {theirs[name]} there, not {ours[name]}"
+        for name in ours
+        if theirs[name] != ours[name] and name not in (*fresh, "out_channels")
+    )
     own = model.state_dict()
     taken = {k: v for k, v in source.state_dict().items() if k.split(".")[0] not in fresh}
     for name, tensor in taken.items():
         if name not in own or own[name].shape != tensor.shape:
-            raise RunError(f"{config.start}: its '{name}' does not fit what was asked for")
+            raise RunError(f"{config.start}: does not fit what was asked for: {differences}")
     for name in own:
         if name not in taken and name.split(".")[0] not in fresh:
-            raise RunError(f"{config.start}: has no '{name}', which was asked for")
+            raise RunError(f"{config.start}: does not fit what was asked for: {differences}")
     model.load_state_dict({**own, **taken})
     if same_task and card.outputs is not None:
         outputs = replace(outputs, mean=card.outputs.mean, scale=card.outputs.scale)

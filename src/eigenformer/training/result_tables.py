@@ -31,7 +31,7 @@ def result_tables(folder: str | Path) -> str:
     Runs of a few graphs only (``--limit``, ``size``), or with other settings than the preset's, do
     not count. A row that is not the preset's full schedule says how long it was.
     """
-    runs = [run for run in find_runs(folder) if _counts(run)]
+    runs = [run for run in find_runs(folder) if _why_not(run) is None]
     tables = [paper_table(name) for name in PAPER_TABLES]
     parts = [_markdown(table, runs) for table in tables]
     return "\n\n".join([_run_table(tables, runs), *parts]) + "\n"
@@ -49,14 +49,27 @@ def format_result(mean: float, deviation: float | None, digits: int) -> str:
     return shown if deviation is None else f"{shown} ± {deviation:.{digits}f}"
 
 
-def _counts(run: Run) -> bool:
-    if not run.finished or run.summary.get("preset") not in presets():
-        return False
-    preset = load_preset(run.summary["preset"])
-    full = run.summary.get("limit") is None and run.summary.get("size") is None
-    known = isinstance(run.summary.get("test"), int | float)
-    right = run.summary.get("dataset") == preset.dataset
-    return full and known and right and _has_presets_settings(run, preset)
+def left_out(folder: str | Path) -> list[tuple[Path, str]]:
+    """The runs that do not count in the tables, each with the reason."""
+    reasons = ((run.path, _why_not(run)) for run in find_runs(folder))
+    return [(path, reason) for path, reason in reasons if reason is not None]
+
+
+def _why_not(run: Run) -> str | None:
+    """Why a run does not count; None if it does."""
+    summary = run.summary
+    if not run.finished:
+        return "not finished"
+    if summary.get("preset") not in presets():
+        return "no preset of the paper"
+    preset = load_preset(summary["preset"])
+    if summary.get("dataset") != preset.dataset:
+        return "data of your own"
+    if summary.get("limit") is not None or summary.get("size") is not None:
+        return "a part of the graphs"
+    if not isinstance(summary.get("test"), int | float):
+        return "no test figure"
+    return None if _has_presets_settings(run, preset) else "other settings than the preset's"
 
 
 def _has_presets_settings(run: Run, preset: Preset) -> bool:
