@@ -59,5 +59,5 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     assert len(ours) > 5
     for command in ours:
         assert main(command) == 0, command
-    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 9
-    assert "</html>" in (tmp_path / "explain.html").read_text("utf-8")
+    assert len((tmp_path / "runs" / "predictions.csv").read_text().splitlines()) == 9
+    assert "</html>" in (tmp_path / "runs" / "explain.html").read_text("utf-8")

@@ -187,7 +187,9 @@ def test_table_has_the_papers_rows_and_ours(run, tmp_path, capsys):
         changes = {"dataset": "zinc", "seed": seed, "test": test, "epochs_planned": 2000}
         RunFolder(folder).write_summary({**summary, **changes})
         config = RunFolder(folder).read_config()
-        RunFolder(folder).write_config(config.replace(model=load_preset("zinc").model.to_dict()))
+        preset = load_preset("zinc")
+        sections = {"model": preset.model.to_dict(), "training": preset.training.to_dict()}
+        RunFolder(folder).write_config(config.replace(**sections))
     out = tmp_path / "table.md"
     assert main(["table", str(tmp_path), "--out", str(out)]) == 0
     text = out.read_text("utf-8")

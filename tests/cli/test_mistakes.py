@@ -92,8 +92,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [f"{'C' * n}{end},{n}" for n in range(1, 7) for end in ("", "O", "N")]
     (folder / "m.csv").write_text("\n".join(["smiles,sol", *rows]))
     (folder / "two.csv").write_text("\n".join(["smiles,sol", *rows[:2]]))
-    commas = [f"{'C' * n};{n},5" for n in range(9)]
-    (folder / "commas.csv").write_text("\n".join(["smiles;sol", "C;0,5", *commas[1:]]))
+    commas = [f"{'C' * (n + 1)};{n},5" for n in range(20)]
+    (folder / "commas.csv").write_text("\n".join(["smiles;sol", *commas]))
     (folder / "predictions.csv").write_text("mine\n")
     (folder / "empty.csv").write_text("")
     (folder / "empty").mkdir()

@@ -47,7 +47,7 @@ class Targets:
         """Texts that nobody called classes, and that hardly ever repeat, are none."""
         cells = [cell.strip() for cell in self._cells[0] if not is_missing(cell)]
         different = len(set(cells))
-        if different > max(len(cells) / 2, 2):
+        if different > max(len(cells) / 2, _MOST_CLASSES):
             raise DataError(
                 Problem(
                     self.table.file,
