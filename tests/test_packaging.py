@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import resource
 import subprocess
 import sys
 import tarfile
@@ -76,3 +78,20 @@ def test_the_wheel_runs_the_demo_in_an_empty_environment(source: Path, tmp_path:
     assert "agrees with literal" in run_command(
         program, "doctor", "--cache-dir", "cache", cwd=tmp_path
     )
+
+
+@pytest.mark.slow
+def test_make_demo_sets_everything_up_and_learns(source: Path, tmp_path: Path) -> None:
+    run_command("make", "install", cwd=source)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    said = run_command("make", "demo", cwd=source, EIGENFORMER_CACHE_DIR=str(tmp_path / "cache"))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Four minutes of two cores, whatever else the machine does.
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert used < 2 * 4 * 60
+    found = dict(re.findall(r"^(Eigenformer|GCN|GIN|majority class) .* ([\d.]+) %$", said, re.M))
+    assert found.keys() == {"Eigenformer", "GCN", "GIN", "majority class"}
+    assert float(found["Eigenformer"]) > 80
+    assert float(found["majority class"]) == 50
+    (report,) = re.findall(r"its report in (\S+)", said)
+    assert "</html>" in (source / report).read_text("utf-8")
