@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from eigenformer.cli import main
 from eigenformer.cli.parser import Parser
 from eigenformer.cli.settings import settings_of
 from eigenformer.cli.train import add_arguments
@@ -103,3 +106,23 @@ def test_mistakes_in_a_file_are_named_with_their_line(tmp_path, text, message):
 def test_a_section_given_twice():
     with pytest.raises(ConfigError, match="'node_encoder' was given as a whole already"):
         _settings("--model.node_encoder", "null", "--model.node_encoder.kind", "ones")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "10000"),
+        ({"GOMP_SPINCOUNT": "5"}, "5"),
+        ({"OMP_WAIT_POLICY": "PASSIVE"}, None),
+    ],
+)
+def test_waiting_threads_sleep_soon_unless_the_user_says(
+    given: dict[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that what the command sets is undone
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert main(["presets"]) == 0
+    assert os.environ.get("GOMP_SPINCOUNT") == expected
