@@ -47,7 +47,7 @@ def test_evaluate_on_other_data(run, table, tmp_path, capsys):
     found = read_rows(tmp_path / "p.csv")
     right = sum(row["predicted_class"] == row["kind"] for row in found) / len(found)
     capsys.readouterr()
-    assert main(["evaluate", str(out), "--data", str(part), "--split", "all"]) == 0
+    assert main(["evaluate", str(out), "--data", str(part)]) == 0  # all of it
     printed = capsys.readouterr().out
     assert float(printed.split("all accuracy ")[1].split()[0]) == pytest.approx(right, abs=1e-6)
     assert f"({len(found)} graphs)" in printed
@@ -56,7 +56,13 @@ def test_evaluate_on_other_data(run, table, tmp_path, capsys):
     assert "class 'salt': unknown" in capsys.readouterr().err
     few = write_table(tmp_path / "few.csv", [{**row, "weight": 1} for row in rows[:3]])
     assert main(["evaluate", str(run), "--data", str(few), "--split", "all"]) == 0
-    assert "all mae" in capsys.readouterr().out
+    figure = capsys.readouterr().out
+    assert "all mae" in figure
+    renamed = [{"molecule": row["smiles"], "mass": 1} for row in rows[:3]]
+    columns = ["--smiles", "molecule", "--target", "mass"]
+    data = ["--data", str(write_table(tmp_path / "renamed.csv", renamed))]
+    assert main(["evaluate", str(run), *data, *columns]) == 0
+    assert capsys.readouterr().out.splitlines()[-3:] == figure.splitlines()[-3:]
 
 
 def test_evaluate_nothing(tmp_path, run, capsys):
