@@ -34,7 +34,7 @@ def test_parameter_counts(preset):
     paper = load_preset(preset).paper
     misprinted = preset in ("zinc-feat", "peptides-func-feat")
     assert (paper.parameters == COUNTS[preset]) != misprinted
-    assert set(COUNTS) == set(presets())
+    assert set(COUNTS) == {name for name in presets() if not load_preset(name).variant_of}
 
 
 def features(preset: str, data: Data) -> Data:
@@ -132,6 +132,16 @@ def test_options_change_the_parameters():
     assert "layers.1.norm2.weight" not in shared
     assert names(ffn_width=40)["layers.0.ffn.0.weight"] == 640
     assert names(phi_depth=3)["layers.0.attention.phi1.weights.2"] == 4 * 6 * 6
+
+
+def test_the_gain_of_phi_reaches_every_layer():
+    def largest(gain):
+        torch.manual_seed(0)
+        layers = Eigenformer(small_config(phi_gain=gain)).layers
+        phis = [phi for layer in layers for phi in (layer.attention.phi1, layer.attention.phi2)]
+        return torch.stack([phi.weights[1].abs().max() for phi in phis])
+
+    torch.testing.assert_close(largest(2.5), 2.5 * largest(1.0))
 
 
 def test_shared_norms_share_weights_but_not_statistics():

@@ -55,6 +55,21 @@ def test_pieces_equal_the_network_for_any_weights(seed, width, depth, scale):
     check_pieces(phi, -2.0, 1.0, 1e-11)
 
 
+def test_the_gain_makes_every_layer_start_larger():
+    states = []
+    for gain in (1.0, 3.0):
+        torch.manual_seed(0)
+        states.append(ScalarMLP(2, 5, gain=gain).state_dict())
+    for name, tensor in states[0].items():
+        torch.testing.assert_close(states[1][name], 3 * tensor)
+
+
+@pytest.mark.parametrize("gain", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_gain_that_starts_nothing_is_refused(gain):
+    with pytest.raises(ValueError, match="gain: must be a number above 0, got"):
+        ScalarMLP(2, 5, gain=gain)
+
+
 def test_each_head_is_its_own_network(dtype):
     phi = ScalarMLP(3, 5).to(dtype)
     x = torch.linspace(-1, 1, 11, dtype=dtype).expand(3, -1)

@@ -38,6 +38,7 @@ class SpectrumAwareAttention(nn.Module):
         heads: H, which divides ``channels``.
         phi_width: p, the hidden width of :math:`\phi_1` and :math:`\phi_2`.
         phi_depth: Their number of hidden layers.
+        phi_gain: How large their weights start, relative to those of a ``torch.nn.Linear``.
         feature_attention: Whether :math:`\alpha_{feat}` is used.
         edge_features: Whether edges carry features.
         psi: :math:`\psi`, ``"signed_sqrt"`` or ``"identity"``.
@@ -51,6 +52,7 @@ class SpectrumAwareAttention(nn.Module):
         heads: int = 8,
         phi_width: int = 28,
         phi_depth: int = 2,
+        phi_gain: float = 1.0,
         feature_attention: bool = False,
         edge_features: bool = False,
         psi: Psi = "signed_sqrt",
@@ -70,8 +72,8 @@ class SpectrumAwareAttention(nn.Module):
         self.psi = psi
         self.dropout = dropout
         self.backend: Backend = backend
-        self.phi1 = ScalarMLP(heads, phi_width, phi_depth)
-        self.phi2 = ScalarMLP(heads, phi_width, phi_depth)
+        self.phi1 = ScalarMLP(heads, phi_width, phi_depth, phi_gain)
+        self.phi2 = ScalarMLP(heads, phi_width, phi_depth, phi_gain)
         self.value = nn.Linear(channels, channels)  # W_V
         self.out = nn.Linear(channels, channels)  # W_O
         if edge_features:
@@ -86,7 +88,7 @@ class SpectrumAwareAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Every linear map starts like a ``torch.nn.Linear``."""
+        """Every linear map starts like a ``torch.nn.Linear``; φ₁ and φ₂ with their gain."""
         for module in self.children():
             module.reset_parameters()  # type: ignore[operator]
         if self.feature_attention and self.edge_features:

@@ -75,6 +75,7 @@ class Eigenformer(nn.Module):
                 heads=config.heads,
                 phi_width=config.phi_width,
                 phi_depth=config.phi_depth,
+                phi_gain=config.phi_gain,
                 feature_attention=config.feature_attention,
                 edge_features=config.edge_encoder is not None,
                 psi=config.psi,

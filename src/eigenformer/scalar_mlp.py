@@ -46,15 +46,19 @@ class ScalarMLP(nn.Module):
         heads: Number of independent networks.
         width: Units in each hidden layer.
         depth: Number of hidden layers.
+        gain: How many times as large as those of a ``torch.nn.Linear`` the weights and biases of
+            every layer start.
     """
 
-    def __init__(self, heads: int, width: int, depth: int = 2) -> None:
+    def __init__(self, heads: int, width: int, depth: int = 2, gain: float = 1.0) -> None:
         super().__init__()
         if min(heads, width, depth) < 1:
             raise ValueError(
                 f"heads, width and depth must be at least 1: {heads}, {width}, {depth}"
             )
-        self.heads, self.width, self.depth = heads, width, depth
+        if not 0 < gain < math.inf:
+            raise ValueError(f"gain: must be a number above 0, got {gain}")
+        self.heads, self.width, self.depth, self.gain = heads, width, depth, gain
         sizes = [1, *[width] * depth, 1]
         shapes = list(zip(sizes[1:], sizes[:-1], strict=True))
         self.weights = nn.ParameterList([torch.empty(heads, *shape) for shape in shapes])
@@ -62,9 +66,9 @@ class ScalarMLP(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Every network starts like a stack of ``torch.nn.Linear``."""
+        """Every layer starts like a ``torch.nn.Linear``, ``gain`` times as large."""
         for weight, bias in zip(self.weights, self.biases, strict=True):
-            bound = 1 / math.sqrt(weight.size(-1))
+            bound = self.gain / math.sqrt(weight.size(-1))
             nn.init.uniform_(weight, -bound, bound)
             nn.init.uniform_(bias, -bound, bound)
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from eigenformer.cli import main
+from eigenformer.config import presets
 
 
 def test_presets_prints_the_parameter_table(capsys):
@@ -23,12 +24,17 @@ def test_presets_prints_the_parameter_table(capsys):
         "remark",
     ]
     rows = {line.split()[0]: line.split(maxsplit=7)[1:] for line in lines[1:]}
-    assert len(rows) == 14
+    assert len(rows) == len(presets())
     assert rows["zinc"] == ["12", "8", "72", "28", "509849", "509849"]
     assert rows["zinc-feat"][4:] == [
         "497481",
         "479481",
         "the paper prints 479481: two digits swapped",
+    ]
+    assert rows["mnist-feat-quick"][4:] == [
+        "110234",
+        "110234",
+        "not the paper's: mnist-feat with batch_size 64, epochs 10, warmup_epochs 0.25",
     ]
 
 

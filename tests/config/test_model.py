@@ -32,6 +32,7 @@ def test_round_trip():
         ({"layers": 0}, "layers: must be positive, got 0"),
         ({"dropout": 1.0}, r"dropout: must be in \[0, 1\), got 1.0"),
         ({"hidden_dim": 70}, "hidden_dim: 70 is not a multiple of heads, 8"),
+        ({"phi_gain": 0.0}, "phi_gain: must be a number above 0, got 0.0"),
         ({"ffn_width": 0}, "ffn_width: must be at least 1"),
         ({"frequency_fraction": 0.0}, r"frequency_fraction: must be in \(0, 1\]"),
         ({"norm_shared": True}, "norm_shared: there is nothing to share without norm_affine"),

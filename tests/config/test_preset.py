@@ -13,14 +13,32 @@ from eigenformer.config import (
 )
 
 
-def test_there_are_fourteen_presets():
-    assert len(presets()) == 14
-    for name in presets():
+PAPER = [name for name in presets() if not load_preset(name).variant_of]
+VARIANTS = [name for name in presets() if load_preset(name).variant_of]
+
+
+def test_the_paper_has_fourteen():
+    assert len(PAPER) == 14
+    for name in PAPER:
         preset = load_preset(name)
         assert preset.name == name
         assert preset.dataset == name.removesuffix("-feat")
         assert preset.model.feature_attention == name.endswith("-feat")
+        assert preset.original() is preset
+        assert (preset.variant, preset.described_changes()) == ("", "")
         assert Preset.from_dict(preset.to_dict()) == preset
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_is_the_papers_model_but_for_what_it_says(name):
+    preset = load_preset(name)
+    original = preset.original()
+    assert original.name in PAPER
+    assert name == f"{original.name}-{preset.variant}"
+    assert (preset.dataset, preset.paper) == (original.dataset, original.paper)
+    assert (preset.model, preset.training) != (original.model, original.training)
+    assert preset.described_changes()
+    assert Preset.from_dict(preset.to_dict()) == preset
 
 
 def test_presets_hold_the_papers_tables():

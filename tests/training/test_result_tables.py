@@ -16,18 +16,19 @@ def _run(
     folder: Path,
     model: dict[str, object] | None = None,
     training: TrainingConfig | None = None,
+    name: str = "pattern",
     **changes: object,
 ) -> None:
     folder.mkdir(parents=True)
-    preset = load_preset("pattern")
+    preset = load_preset(name)
     settings = preset.model.replace(**(model or {}))
     training = training or preset.training.with_epochs(10)
-    config = RunConfig(DataConfig("pattern"), "pattern", settings, training)
+    config = RunConfig(DataConfig(preset.dataset), name, settings, training)
     RunFolder(folder).write_config(config)
     summary = {
         "state": "finished",
-        "dataset": "pattern",
-        "preset": "pattern",
+        "dataset": preset.dataset,
+        "preset": name,
         "seed": 0,
         "test": 0.8512345,
         "limit": None,
@@ -52,6 +53,20 @@ def test_a_run_stands_beside_the_paper_and_its_peers(tmp_path: Path) -> None:
         *("10 of 100", "290 (CPU, 2 threads)", "571 (A10G)", "1.2 GB", "16.4 GB"),
     ]
     assert any(line.startswith("| **Eigenformer, ours, 10 epochs**") for line in table)
+
+
+def test_a_variant_has_rows_of_its_own_beside_the_papers_epochs(tmp_path: Path) -> None:
+    for name in ("mnist-feat", "mnist-feat-quick"):
+        _run(tmp_path / name, name=name)
+    table = result_tables(tmp_path).splitlines()
+    (row,) = (line for line in table if line.startswith("| mnist-feat-quick |"))
+    assert "| accuracy 85.123 | 98.362 |" in row
+    assert "| 10 of 200 |" in row
+    rows = [line.partition("|  ")[0].split(" | ")[0] for line in table if "ours" in line]
+    assert rows == [
+        "| **Eigenformer (feat.) quick, ours, 10 epochs**",
+        "| **Eigenformer (feat.), ours, 10 epochs**",
+    ]
 
 
 @pytest.mark.parametrize(

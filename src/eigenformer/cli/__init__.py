@@ -20,6 +20,7 @@ _COMMANDS = {
     "predict": "predict for new molecules or graphs with a trained model",
     "explain": "a page on one graph: prediction, spectrum, and where each head looks",
     "report": "a page on one run: curves, the paper's figures, filters, largest errors",
+    "diagnose": "why a model learns or not: entropy of its attention, gradients, batch norms",
     "runs": "a table of the runs below a folder",
     "reproduce": "a preset's full schedule for several seeds, beside the paper's figure",
     "ablate": "the same training with one thing changed: frequencies, degree scaler",

@@ -1,4 +1,4 @@
-"""``eigenformer presets``: the paper's models in one table."""
+"""``eigenformer presets``: the paper's models, and variants of them, in one table."""
 
 from __future__ import annotations
 
@@ -33,4 +33,7 @@ def preset_row(name: str) -> tuple[str, ...]:
         parameters = Eigenformer(preset.model).num_parameters()
     model = preset.model
     sizes = (model.layers, model.heads, model.hidden_dim, model.phi_width, parameters)
-    return (name, *map(str, sizes), str(preset.paper.parameters), preset.paper.remark)
+    remark = preset.paper.remark
+    if preset.variant_of:
+        remark = f"not the paper's: {preset.variant_of} with {preset.described_changes()}"
+    return (name, *map(str, sizes), str(preset.paper.parameters), remark)

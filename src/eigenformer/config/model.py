@@ -88,6 +88,8 @@ class EigenformerConfig(Settings):
         hidden_dim: d, the width of nodes and edges; a multiple of ``heads``.
         phi_width: p, the hidden width of φ₁ and φ₂.
         phi_depth: Their number of hidden layers.
+        phi_gain: How large their weights start, relative to PyTorch's linear layers. At 1 attention
+            starts even, and in large graphs stays so for long; √6 ≈ 2.45 is He's.
         feature_attention: Whether attention also depends on node and edge features.
         psi: ψ of the feature attention: ``signed_sqrt`` or ``identity``.
         ffn_width: Hidden width of the feed-forward networks; None for ``hidden_dim``.
@@ -113,6 +115,7 @@ class EigenformerConfig(Settings):
     hidden_dim: int = 72
     phi_width: int = 28
     phi_depth: int = 2
+    phi_gain: float = 1.0
     feature_attention: bool = False
     psi: Psi = "signed_sqrt"
     ffn_width: int | None = None
@@ -135,6 +138,8 @@ class EigenformerConfig(Settings):
             raise ConfigError(
                 f"hidden_dim: {self.hidden_dim} is not a multiple of heads, {self.heads}"
             )
+        if not 0 < self.phi_gain < float("inf"):
+            raise ConfigError(f"phi_gain: must be a number above 0, got {self.phi_gain}")
         if self.ffn_width is not None and self.ffn_width < 1:
             raise ConfigError(f"ffn_width: must be at least 1, got {self.ffn_width}")
         for name in ("dropout", "attention_dropout"):

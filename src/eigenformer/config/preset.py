@@ -1,4 +1,4 @@
-"""The paper's models: their settings and the figures it reports for them."""
+"""The paper's models and variants of them: their settings and the figures it reports for them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
+from eigenformer.config.merging import merge
 from eigenformer.config.model import EigenformerConfig
 from eigenformer.config.run import TrainingConfig
 from eigenformer.config.settings import ConfigError, Settings
@@ -40,17 +41,44 @@ class PaperRecord(Settings):
 
 @dataclass(frozen=True)
 class Preset(Settings):
-    """One of the paper's models: its data, architecture, training and reported figures."""
+    """One of the paper's models, or a variant: its data, architecture, training and figures.
+
+    Args:
+        name: What to call it. A variant's is that of the paper's model, and one more word.
+        dataset: The benchmark it is for.
+        model: The architecture.
+        training: How it is trained.
+        paper: What the paper reports for it, or for the model that it is a variant of.
+        variant_of: The paper's model that it changes; empty for the paper's own.
+    """
 
     name: str
     dataset: str
     model: EigenformerConfig
     training: TrainingConfig
     paper: PaperRecord = field(repr=False)
+    variant_of: str = ""
+
+    @property
+    def variant(self) -> str:
+        """What the variant is called among those of its model; empty for the paper's own."""
+        return self.name.removeprefix(f"{self.variant_of}-") if self.variant_of else ""
+
+    def original(self) -> Preset:
+        """The paper's model that this one is, or is a variant of."""
+        return load_preset(self.variant_of) if self.variant_of else self
+
+    def described_changes(self) -> str:
+        """The settings that are not those of the paper's model, an encoder by its kind."""
+        changes = []
+        for section in ("model", "training"):
+            own, theirs = (getattr(p, section).to_dict() for p in (self, self.original()))
+            changes += [(name, value) for name, value in own.items() if value != theirs[name]]
+        return ", ".join(f"{k} {v['kind'] if isinstance(v, dict) else v}" for k, v in changes)
 
 
 def presets() -> tuple[str, ...]:
-    """The names of all presets."""
+    """The names of all presets: the paper's models, and variants of them."""
     names = (entry.name for entry in _FILES.iterdir())
     return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
@@ -60,5 +88,7 @@ def load_preset(name: str) -> Preset:
     """Reads a preset by its name."""
     if name not in presets():
         raise ConfigError(unknown(f"preset '{name}'", name, presets()))
-    text = (_FILES / f"{name}.yaml").read_text("utf-8")
-    return Preset.from_dict({"name": name, **parse_yaml(text)})
+    settings = parse_yaml((_FILES / f"{name}.yaml").read_text("utf-8"))
+    if "variant_of" in settings:
+        settings = merge(load_preset(settings["variant_of"]).to_dict(), settings)
+    return Preset.from_dict({**settings, "name": name})

@@ -60,14 +60,19 @@ def _notices(report: RunReport) -> list[str]:
         notices.append(f"Only {config.data.limit} graphs of each split were used.")
     if config.data.size is not None:
         notices.append(f"Only {config.data.size} graphs were generated.")
-    full = load_preset(config.preset)
+    preset = load_preset(config.preset)
+    full = preset.original()
     if report.comparison and config.training.epochs != full.training.epochs:
         notices.append(
             f"{config.training.epochs} epochs; the paper's schedule has {full.training.epochs}: "
             f"figures are not of equal effort."
         )
-    if report.comparison and config.model != full.model:
-        notices.append(f"The model is not that of the preset {full.name}: its settings differ.")
+    if report.comparison and preset.variant_of:
+        notices.append(
+            f"{preset.name} is not the paper's {full.name}: {preset.described_changes()}."
+        )
+    if report.comparison and config.model != preset.model:
+        notices.append(f"The model is not that of the preset {preset.name}: its settings differ.")
     return notices
 
 

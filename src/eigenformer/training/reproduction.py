@@ -49,8 +49,10 @@ def reproduce(
     percent = 100 if summary["metric"] in ("accuracy", "weighted_accuracy") else 1
     mean, deviation = mean_and_deviation([percent * result for result in results])
     count = "1 seed" if len(results) == 1 else f"{len(results)} seeds"
-    shortened = config.training.epochs != record.training.epochs or config.data.limit is not None
+    full = record.original().training.epochs
+    shortened = config.training.epochs != full or config.data.limit is not None
     note = "; not the paper's full schedule" if shortened else ""
+    note += f"; a variant of the paper's {record.variant_of}" if record.variant_of else ""
     shown = f"{format_result(mean, deviation, 4)} ({count}{note})"
     return f"{preset}: test {record.paper.metric} {shown}; the paper: {record.paper.result} (1 run)"
 

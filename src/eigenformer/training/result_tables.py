@@ -106,7 +106,7 @@ def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:
             f"{column['metric']} {test:.{column['digits']}f}",
             f"{paper.result:.{column['digits']}f}",
             *(_paper_cell(table["rows"][name].get(preset.dataset), column) for name in _PEERS),
-            f"{summary['epochs_planned']} of {preset.training.epochs}",
+            f"{summary['epochs_planned']} of {preset.original().training.epochs}",
             f"{summary['seconds_per_epoch']:.0f} (CPU, {_threads(summary)})",
             f"{paper.epoch_seconds:.0f} ({paper.accelerator})",
             f"{summary['peak_memory_mb'] / 1000:.1f} GB",
@@ -164,7 +164,8 @@ def _own_rows(columns: dict[str, Any], runs: list[Run]) -> dict[str, dict[str, s
 
 
 def _label(run: Run) -> str:
-    feat = " (feat.)" if run.summary["preset"].endswith("-feat") else ""
-    planned = run.summary["epochs_planned"]
-    full = load_preset(run.summary["preset"]).training.epochs
-    return f"Eigenformer{feat}, ours" + ("" if planned == full else f", {planned} epochs")
+    preset, planned = load_preset(run.summary["preset"]), run.summary["epochs_planned"]
+    feat = " (feat.)" if preset.model.feature_attention else ""
+    variant = f" {preset.variant}" if preset.variant else ""
+    full = preset.original().training.epochs
+    return f"Eigenformer{feat}{variant}, ours" + ("" if planned == full else f", {planned} epochs")

@@ -1,0 +1,236 @@
+r"""Why a model learns, or does not: where its attention looks, and which weights the loss moves.
+
+Of each layer:
+
+- the entropy of every head's attention, :math:`-\sum_j \alpha[i,j] \log \alpha[i,j] / \log n`,
+  averaged over nodes and graphs: 1 where a head looks everywhere alike, 0 where at one node;
+- how much it tells the nodes of a graph apart: the share of the attended values' variance that is
+  within graphs. Where every head looks everywhere alike, all nodes of a graph are told the same,
+  but for their edges;
+- how far the statistics of its batch norms are from those of the graphs at hand, in deviations.
+
+Of the model: the norm of the loss's gradient, part by part.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Batch
+
+from eigenformer.analysis.structure import spread
+from eigenformer.data.batching import GraphDataset
+from eigenformer.layer import EigenformerLayer
+from eigenformer.model import Eigenformer
+from eigenformer.outputs import Outputs
+from eigenformer.training.evaluation import evaluation_mode
+from eigenformer.training.losses import loss_sums, mean_loss
+from eigenformer.training.task import read_targets
+
+EVEN = 0.99
+"""The entropy above which a head looks everywhere alike, as good as."""
+
+# Part of the model: how its parameters' names start, behind "layers.N." for those of a layer.
+_PARTS = {
+    "encoders": ("node_encoder", "edge_encoder", "input_norm"),
+    "φ₁": ("attention.phi1",),
+    "φ₂": ("attention.phi2",),
+    "W_V, W_O, W_E": ("attention.value", "attention.out", "attention.edge_value"),
+    "W_Q, W_K, W_A, W_R": ("attention.query", "attention.key", "attention.edge_"),
+    "θ": ("degree_scaler",),
+    "feed-forward": ("ffn", "norm"),
+    "head": ("head",),
+}
+_BATCH = 16
+
+
+@dataclass(frozen=True)
+class LayerDiagnosis:
+    """One layer on a set of graphs.
+
+    Args:
+        entropy: Of each head.
+        told_apart: The share of the attended values' variance that is within graphs.
+        drift: How far the running means of its batch norms are from these graphs', in their
+            deviations; the mean over channels, of the norm where it is larger.
+    """
+
+    entropy: tuple[float, ...]
+    told_apart: float
+    drift: float
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A model on a set of graphs.
+
+    Args:
+        layers: From the first to the last.
+        loss: As in training, with dropout and the batch's own statistics.
+        gradients: Its gradient's norm for each part that the model has.
+    """
+
+    layers: tuple[LayerDiagnosis, ...]
+    loss: float
+    gradients: dict[str, float]
+
+    @property
+    def even_heads(self) -> int:
+        """How many heads look everywhere alike, as good as."""
+        return sum(entropy > EVEN for layer in self.layers for entropy in layer.entropy)
+
+
+def diagnose(
+    model: Eigenformer, dataset: GraphDataset, outputs: Outputs, limit: int | None = None
+) -> Diagnosis:
+    """Looks into a model, which stays as it is.
+
+    Args:
+        model: Any.
+        dataset: Its graphs.
+        outputs: What it predicts.
+        limit: How many graphs to take, evenly from all of them (default: all).
+    """
+    chosen = spread(len(dataset), limit)
+    layers = _diagnose_layers(model, dataset, chosen.tolist())
+    loss, gradients = _gradients(model, dataset.batch(chosen), outputs)
+    return Diagnosis(layers, loss, gradients)
+
+
+def diagnosis_table(learned: Diagnosis, new: Diagnosis) -> str:
+    """Both as Markdown tables, a trained model's figures beside those of an untrained one."""
+    lines = [
+        "| layer | entropy | sharpest head | told apart | drift | untrained: entropy | "
+        "sharpest head | told apart |",
+        "|" + " --- |" * 8,
+    ]
+    for number, (layer, other) in enumerate(zip(learned.layers, new.layers, strict=True)):
+        cells = [str(number), *_cells(layer), f"{layer.drift:.2f}", *_cells(other)]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "| part | gradient | untrained |", "| --- | --- | --- |"]
+    for part, norm in learned.gradients.items():
+        lines.append(f"| {part} | {norm:.1e} | {new.gradients[part]:.1e} |")
+    return "\n".join(lines)
+
+
+def _cells(layer: LayerDiagnosis) -> list[str]:
+    mean = sum(layer.entropy) / len(layer.entropy)
+    return [f"{mean:.4f}", f"{min(layer.entropy):.4f}", f"{layer.told_apart:.3f}"]
+
+
+@dataclass
+class _Seen:
+    """What went through a layer."""
+
+    attended: list[Tensor] = field(default_factory=list)
+    norm1: list[Tensor] = field(default_factory=list)
+    norm2: list[Tensor] = field(default_factory=list)
+
+
+@torch.no_grad()
+def _diagnose_layers(
+    model: Eigenformer, dataset: GraphDataset, chosen: Sequence[int]
+) -> tuple[LayerDiagnosis, ...]:
+    entropies: list[Tensor] = []
+    graph_of_node: list[Tensor] = []
+    with evaluation_mode(model), _watched(model) as seen:
+        for start in range(0, len(chosen), _BATCH):
+            batch = dataset.batch(chosen[start : start + _BATCH])
+            _, attention = model(batch, return_attention=True)
+            graph_of_node.append(batch.batch + start)
+            for graph in zip(*attention, strict=True):
+                if graph[0].size(-1) > 1:
+                    entropies.append(torch.stack([_entropy(weights) for weights in graph]))
+    if not entropies:
+        raise ValueError("graphs of one node each: their attention has nothing to choose from")
+    entropy = torch.stack(entropies).mean(0)
+    graphs = torch.cat(graph_of_node)
+    return tuple(
+        LayerDiagnosis(
+            tuple(entropy[number].tolist()),
+            _within(torch.cat(layer.attended), graphs),
+            max(
+                _drift(block.norm1, torch.cat(layer.norm1)),
+                _drift(block.norm2, torch.cat(layer.norm2)),
+            ),
+        )
+        for number, (block, layer) in enumerate(zip(_layers(model), seen, strict=True))
+    )
+
+
+@contextmanager
+def _watched(model: Eigenformer) -> Iterator[list[_Seen]]:
+    """Keeps what goes through the model's layers."""
+    seen = [_Seen() for _ in model.layers]
+    hooks = []
+    for layer, kept in zip(_layers(model), seen, strict=True):
+        hooks += [
+            layer.attention.register_forward_hook(lambda m, i, o, k=kept: k.attended.append(o[0])),
+            layer.norm1.register_forward_pre_hook(lambda m, i, k=kept: k.norm1.append(i[0])),
+            layer.norm2.register_forward_pre_hook(lambda m, i, k=kept: k.norm2.append(i[0])),
+        ]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _layers(model: Eigenformer) -> list[EigenformerLayer]:
+    return [cast(EigenformerLayer, layer) for layer in model.layers]
+
+
+def _entropy(weights: Tensor) -> Tensor:
+    """Of ``[heads, n, n]``, as a share of the largest: ``[heads]``."""
+    return torch.special.entr(weights).sum(-1).mean(-1) / math.log(weights.size(-1))
+
+
+def _within(values: Tensor, graphs: Tensor) -> float:
+    """The share of the variance that is within graphs."""
+    values = values.double()
+    counts = torch.bincount(graphs)[:, None]
+    means = values.new_zeros(len(counts), values.size(1)).index_add(0, graphs, values) / counts
+    total = (values - values.mean(0)).square().sum()
+    return float((values - means[graphs]).square().sum() / total.clamp(min=1e-300))
+
+
+def _drift(norm: nn.BatchNorm1d, values: Tensor) -> float:
+    if norm.running_mean is None:
+        return 0.0
+    deviation = values.std(0, correction=0).clamp(min=norm.eps)
+    return float(((norm.running_mean - values.mean(0)).abs() / deviation).mean())
+
+
+def _gradients(
+    model: Eigenformer, batch: Batch, outputs: Outputs
+) -> tuple[float, dict[str, float]]:
+    """The loss of a training step, and the norm of its gradient by parts."""
+    model = copy.deepcopy(model).train().requires_grad_()  # a step renews batch norm's statistics
+    targets = read_targets(outputs, batch)
+    if outputs.kind == "regression":
+        targets = outputs.standardise(targets)
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        sums, counts = loss_sums(outputs, model(batch), targets)
+        loss = mean_loss(outputs, sums, counts)
+        parameters = dict(model.named_parameters())
+        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+    squares: dict[str, float] = {}
+    for name, gradient in zip(parameters, gradients, strict=True):
+        size = 0.0 if gradient is None else float(gradient.double().square().sum())
+        part = part_of(name)
+        squares[part] = squares.get(part, 0.0) + size
+    return loss.item(), {part: math.sqrt(squares[part]) for part in _PARTS if part in squares}
+
+
+def part_of(parameter: str) -> str:
+    """The part of the model that a parameter belongs to."""
+    name = parameter.split(".", 2)[2] if parameter.startswith("layers.") else parameter
+    return next(part for part, starts in _PARTS.items() if name.startswith(starts))

@@ -1,0 +1,56 @@
+"""``eigenformer diagnose``: where a model's attention looks, and which weights the loss moves."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from eigenformer.cli.settings import add_folders
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model and the graphs."""
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
+    parser.add_argument("--split", default="train", help="train (default), val, test or all")
+    parser.add_argument("--data", help="other data, or the same in another place")
+    parser.add_argument(
+        "--limit", type=int, default=64, help="graphs to look at, evenly from all (default: 64)"
+    )
+    parser.add_argument("--threads", type=int, help="of PyTorch")
+    add_folders(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Prints both tables, and what is striking."""
+    import torch
+
+    from eigenformer.analysis.diagnosis import EVEN, diagnose, diagnosis_table
+    from eigenformer.analysis.matches import untrained
+    from eigenformer.reporting import TerminalReporter
+    from eigenformer.training.evaluation import load_folder
+
+    if arguments.limit < 2:
+        raise ValueError(f"--limit: at least 2, got {arguments.limit}")
+    if arguments.threads is not None:
+        torch.set_num_threads(arguments.threads)
+    folders = (arguments.raw_dir, arguments.cache_dir)
+    report = TerminalReporter()
+    found = load_folder(arguments.run_folder, arguments.split, arguments.data, *folders, report)
+    learned, new = (
+        diagnose(model, found.graphs, found.outputs, arguments.limit)
+        for model in (found.model, untrained(found.model))
+    )
+    print(diagnosis_table(learned, new), end="\n\n")
+    config = found.model.config
+    heads = config.layers * config.heads
+    print(
+        f"{min(arguments.limit, len(found.graphs))} graphs of {found.split}; training loss "
+        f"{learned.loss:.4f}, untrained {new.loss:.4f}\n"
+        f"heads that look everywhere alike (an entropy above {EVEN}): {learned.even_heads} of "
+        f"{heads}, untrained {new.even_heads}"
+    )
+    if learned.even_heads > heads / 2 and new.even_heads > heads / 2:
+        print(
+            f"most heads have not left the even attention that they started with; they start less "
+            f"even with a larger --model.phi_gain than {config.phi_gain:g}"
+        )

@@ -1,0 +1,144 @@
+"""Looking into a model: against loops over its attention, and on models whose state is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from eigenformer.analysis.diagnosis import Diagnosis, diagnose, diagnosis_table, part_of
+from eigenformer.analysis.heads import attention_of
+from eigenformer.config import load_preset, presets
+from eigenformer.data import GraphDataset
+from eigenformer.data.sbm import pattern
+from eigenformer.data.spectra import memory_spectra
+from eigenformer.model import Eigenformer
+from eigenformer.outputs import Outputs
+from eigenformer.training.losses import loss_sums, mean_loss
+from eigenformer.training.task import read_targets
+
+OUTPUTS = Outputs("node", "multilabel", 1)
+
+
+@pytest.fixture(scope="module")
+def dataset() -> GraphDataset:
+    archive = pattern((5, 1, 1), seed=3)
+    return GraphDataset(archive, memory_spectra(archive))
+
+
+@pytest.fixture
+def model() -> Eigenformer:
+    torch.manual_seed(0)
+    small = {"layers": 2, "hidden_dim": 8, "heads": 4, "phi_depth": 1, "attention_dropout": 0.5}
+    return Eigenformer.from_preset("pattern", phi_gain=8.0, **small)
+
+
+def fill(model: Eigenformer, phi: str, hidden: float, last: float, bias: float) -> None:
+    """Makes φ the function last · ReLU(hidden · x) + bias, in every head."""
+    with torch.no_grad():
+        for layer in model.layers:
+            mlp = getattr(layer.attention, phi)
+            for parameter in mlp.parameters():
+                parameter.zero_()
+            mlp.weights[0][:, 0] = hidden
+            mlp.weights[1][:, :, 0] = last
+            mlp.biases[1].fill_(bias)
+
+
+def test_entropies_are_those_of_the_attention(model, dataset):
+    found = diagnose(model, dataset, OUTPUTS, limit=3)
+    sums = np.zeros((2, 4))
+    for place in (0, 3, 6):
+        weights = attention_of(model, dataset.batch([place])).weights.double().numpy()
+        n = weights.shape[-1]
+        for layer, head, node in np.ndindex(2, 4, n):
+            row = weights[layer, head, node]
+            sums[layer, head] -= sum(p * math.log(p) for p in row if p > 0) / math.log(n) / n / 3
+    assert np.allclose([layer.entropy for layer in found.layers], sums, atol=1e-5)
+    assert sums.min() < 0.99 < sums.max()
+    assert found.even_heads == (sums > 0.99).sum()
+
+
+def test_even_attention_tells_nodes_nothing_of_their_own(model, dataset):
+    fill(model, "phi1", 0, 0, 1)
+    found = diagnose(model, dataset, OUTPUTS)
+    assert found.even_heads == 8
+    for layer in found.layers:
+        assert np.allclose(layer.entropy, 1, atol=1e-6)
+        assert layer.told_apart < 1e-9
+    assert found.gradients["φ₂"] == 0
+
+
+def test_attention_to_oneself_has_no_entropy(model, dataset):
+    fill(model, "phi2", 0, 0, 1)  # a score of 1 with oneself and of 0 with others
+    fill(model, "phi1", 1, 1000, 0)
+    found = diagnose(model, dataset, OUTPUTS)
+    assert found.even_heads == 0
+    for layer in found.layers:
+        assert np.allclose(layer.entropy, 0, atol=1e-6)
+        assert 0.5 < layer.told_apart < 1
+
+
+def test_drift_is_counted_in_deviations(model, dataset):
+    batch, inputs = dataset.batch(range(7)), []
+    norm = model.layers[1].norm2
+    hook = norm.register_forward_pre_hook(lambda module, values: inputs.append(values[0]))
+    with torch.no_grad():
+        model.eval()(batch)
+    hook.remove()
+    norm.running_mean.copy_(inputs[0].mean(0) + 10 * inputs[0].std(0, correction=0))
+    found = diagnose(model, dataset, OUTPUTS)
+    assert found.layers[1].drift == pytest.approx(10, rel=1e-4)
+    assert found.layers[0].drift < 10
+
+
+def test_gradients_add_up_to_that_of_a_step(model, dataset):
+    found = diagnose(model, dataset, OUTPUTS, limit=4)
+    batch = dataset.batch([0, 2, 4, 6])
+    torch.manual_seed(0)
+    loss = mean_loss(
+        OUTPUTS, *loss_sums(OUTPUTS, model.train()(batch), read_targets(OUTPUTS, batch))
+    )
+    loss.backward()
+    norms = torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None])
+    assert found.loss == pytest.approx(loss.item(), rel=1e-6)
+    whole = math.sqrt(sum(norm**2 for norm in found.gradients.values()))
+    assert whole == pytest.approx(norms.norm().item(), rel=1e-5)
+    head = torch.cat([model.head.weight.grad.flatten(), model.head.bias.grad])
+    assert found.gradients["head"] == pytest.approx(head.norm().item(), rel=1e-5)
+    assert "W_Q, W_K, W_A, W_R" not in found.gradients
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_model_and_the_random_numbers_stay_as_they_are(model, dataset, training):
+    model.train(training)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    random = torch.get_rng_state()
+    diagnose(model, dataset, OUTPUTS, limit=2)
+    assert model.training == training
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), random)
+    assert all(p.grad is None for p in model.parameters())
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+@pytest.mark.parametrize("name", presets())
+def test_every_parameter_belongs_to_a_part(name):
+    options = {"layers": 1, "norm_affine": True, "degree_scaler": "per_layer"}
+    model = Eigenformer(load_preset(name).model.replace(**options))
+    parts = {part_of(parameter) for parameter, _ in model.named_parameters()}
+    assert ("W_Q, W_K, W_A, W_R" in parts) == model.config.feature_attention
+    assert parts >= {"encoders", "φ₁", "φ₂", "W_V, W_O, W_E", "θ", "feed-forward", "head"}
+
+
+def test_the_tables_show_both_models(model, dataset):
+    learned, new = (diagnose(model, dataset, OUTPUTS, limit=n) for n in (2, 3))
+    table = diagnosis_table(learned, new)
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line]
+    assert rows[2][0] == "0"
+    assert rows[2][2] == f"{min(learned.layers[0].entropy):.4f}"
+    assert rows[2][6] == f"{min(new.layers[0].entropy):.4f}"
+    assert rows[-1] == ["head", f"{learned.gradients['head']:.1e}", f"{new.gradients['head']:.1e}"]
+    assert isinstance(learned, Diagnosis)

@@ -1,0 +1,23 @@
+"""``eigenformer diagnose``, end to end."""
+
+from __future__ import annotations
+
+from eigenformer.cli import main
+
+
+def test_a_run_beside_an_untrained_model(run, capsys):
+    assert main(["diagnose", str(run), "--limit", "5"]) == 0
+    printed = capsys.readouterr().out
+    assert "| layer | entropy | sharpest head |" in printed
+    assert "| head | " in printed
+    assert "5 graphs of train; training loss " in printed
+    assert "most heads have not left the even attention" in printed
+    assert "a larger --model.phi_gain than 1" in printed
+
+
+def test_mistakes_are_told(run, tmp_path, capsys):
+    assert main(["diagnose", str(run), "--limit", "1"]) == 2
+    assert "--limit: at least 2, got 1" in capsys.readouterr().err
+    assert main(["diagnose", str(run), "--split", "tran"]) == 2
+    assert "'train'" in capsys.readouterr().err
+    assert main(["diagnose", str(tmp_path)]) == 2
