@@ -71,5 +71,7 @@ def test_a_folder_without_a_model(tmp_path):
     with pytest.raises(ModelFolderError, match="no model here"):
         Eigenformer.load(tmp_path)
     (tmp_path / "model.json").write_text('{"architecture": {"layrs": 1}}')
+    with pytest.raises(ModelFolderError, match="no model here"):
+        Eigenformer.load(tmp_path / "model.json")
     with pytest.raises(ModelFolderError, match="the nearest is 'layers'"):
         Eigenformer.load(tmp_path)

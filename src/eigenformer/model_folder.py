@@ -106,7 +106,7 @@ def read_card(folder: str | Path) -> ModelCard:
     file = Path(folder) / CARD
     try:
         return ModelCard.from_dict(json.loads(file.read_text("utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ModelFolderError(
             f"{folder}: no model here ({CARD} is missing): expected a run folder, or a folder "
             f"with {WEIGHTS} and {CARD}"

@@ -133,7 +133,7 @@ def test_predict_says_what_is_missing(run, tmp_path, capsys):
 
 def test_predict_says_at_once_that_it_cannot_write(run, table, tmp_path, capsys):
     assert main(["predict", str(run), str(table), "--out", str(tmp_path)]) == 2
-    assert "cannot be written to" in capsys.readouterr().err
+    assert "a folder; give the name of the file to write" in capsys.readouterr().err
 
 
 def test_predictions_are_in_the_users_units(table, tmp_path):

@@ -34,7 +34,7 @@ def test_presets_prints_the_parameter_table(capsys):
     assert rows["mnist-feat-quick"][4:] == [
         "110234",
         "110234",
-        "not the paper's: mnist-feat with batch_size 64, epochs 10, warmup_epochs 0.25",
+        "not the paper's: mnist-feat with batch_size 64, epochs 6, warmup_epochs 0.15",
     ]
 
 

@@ -68,7 +68,9 @@ def predict_folder(
     if not source.exists():
         raise DataError(Problem(str(source), "there is no such file or folder"))
     out.parent.mkdir(parents=True, exist_ok=True)
-    if out.is_dir() or not os.access(out.parent, os.W_OK):  # before any long work
+    if out.is_dir():  # before any long work
+        raise DataError(Problem(str(out), "a folder; give the name of the file to write"))
+    if not os.access(out.parent, os.W_OK):
         raise DataError(Problem(str(out), "cannot be written to"))
     if is_table(source):
         header, rows = _predict_table(model, card, source, smiles or card.data.smiles)
