@@ -69,6 +69,21 @@ def test_a_variant_has_rows_of_its_own_beside_the_papers_epochs(tmp_path: Path) 
     ]
 
 
+def test_the_longest_run_of_a_seed_counts(tmp_path: Path) -> None:
+    preset = load_preset("pattern")
+    _run(tmp_path / "long", test=0.86, epochs_planned=10)
+    _run(tmp_path / "short", training=preset.training.with_epochs(2), epochs_planned=2)
+    _run(tmp_path / "other-seed", training=preset.training.with_epochs(2), epochs_planned=2, seed=1)
+    _run(tmp_path / "other-settings", model={"phi_gain": 2.0}, epochs_planned=50)
+    table = result_tables(tmp_path)
+    assert "86.000 (1 seed)" in table
+    assert "| **Eigenformer, ours, 2 epochs** | - | - | - | 85.123 (1 seed)" in table
+    reasons = dict(left_out(tmp_path))
+    assert set(reasons) == {tmp_path / "short", tmp_path / "other-settings"}
+    shorter = "shorter than another run of the preset with the same seed"
+    assert reasons[tmp_path / "short"] == shorter
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -29,9 +29,10 @@ def result_tables(folder: str | Path) -> str:
     """Our runs beside the paper's, then both of its tables, as Markdown.
 
     Runs of a few graphs only (``--limit``, ``size``), or with other settings than the preset's, do
-    not count. A row that is not the preset's full schedule says how long it was.
+    not count, nor do shorter ones than another of the same preset and seed. A row that is not the
+    paper's full schedule says how long it was.
     """
-    runs = [run for run in find_runs(folder) if _why_not(run) is None]
+    runs = [run for run, reason in _judged(folder) if reason is None]
     tables = [paper_table(name) for name in PAPER_TABLES]
     parts = [_markdown(table, runs) for table in tables]
     return "\n\n".join([_run_table(tables, runs), *parts]) + "\n"
@@ -51,8 +52,29 @@ def format_result(mean: float, deviation: float | None, digits: int) -> str:
 
 def left_out(folder: str | Path) -> list[tuple[Path, str]]:
     """The runs that do not count in the tables, each with the reason."""
-    reasons = ((run.path, _why_not(run)) for run in find_runs(folder))
-    return [(path, reason) for path, reason in reasons if reason is not None]
+    return [(run.path, reason) for run, reason in _judged(folder) if reason is not None]
+
+
+def _judged(folder: str | Path) -> list[tuple[Run, str | None]]:
+    """Every run below a folder, and why it does not count; None if it does."""
+    judged = [(run, _why_not(run)) for run in find_runs(folder)]
+    longest: dict[tuple[str, int], int] = defaultdict(int)
+    for run, reason in judged:
+        if reason is None:
+            longest[_trial(run)] = max(longest[_trial(run)], run.summary["epochs_planned"])
+    shorter = "shorter than another run of the preset with the same seed"
+    return [
+        (run, shorter if reason is None and _is_shorter(run, longest) else reason)
+        for run, reason in judged
+    ]
+
+
+def _trial(run: Run) -> tuple[str, int]:
+    return run.summary["preset"], run.summary["seed"]
+
+
+def _is_shorter(run: Run, longest: dict[tuple[str, int], int]) -> bool:
+    return run.summary["epochs_planned"] < longest[_trial(run)]
 
 
 def _why_not(run: Run) -> str | None:
