@@ -13,6 +13,7 @@ from eigenformer.config import ConfigError, RunConfig, load_preset
         ({"learning_rate": float("inf")}, "learning_rate: must be positive"),
         ({"warmup_epochs": 3000}, "warmup_epochs: 3000 of 2000 epochs"),
         ({"weight_decay": -1.0}, "weight_decay: must not be negative"),
+        ({"freeze_norms_after": 1.5}, r"freeze_norms_after: a share in \[0, 1\], got 1.5"),
     ],
 )
 def test_impossible_training(change, message):

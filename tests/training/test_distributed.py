@@ -13,7 +13,7 @@ from eigenformer.training.run_folder import RunFolder
 from tests.training.samples import SMALL, finish, start, wait_for_epochs
 
 _EXACT = [
-    *("--epochs", "2", "--training.freeze_norms", "true"),
+    *("--epochs", "2", "--training.freeze_norms_after", "0"),
     *("--model.attention_dropout", "0", "--model.dropout", "0"),
 ]
 _TINY = ["--model.layers", "1", "--model.hidden_dim", "16", "--model.phi_width", "4"]

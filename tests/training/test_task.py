@@ -92,11 +92,13 @@ def test_every_kind_of_task_is_learnt(outputs, target):
     assert task.report[f"val_{outputs.metric}"] > 0.95
 
 
-def test_frozen_norms_keep_their_statistics():
-    task = _fit(_dataset(4, lambda i, _: torch.tensor([1.0])), Outputs(), 2, freeze_norms=True)
-    norm = task.model.layers[0].norm1
-    assert norm.num_batches_tracked == 0
-    assert torch.equal(norm.running_mean, torch.zeros_like(norm.running_mean))
+@pytest.mark.parametrize(("share", "batches"), [(0.0, 0), (0.25, 1), (0.5, 2), (1.0, 4)])
+def test_frozen_norms_keep_their_statistics(share, batches):
+    dataset = _dataset(4, lambda i, _: torch.tensor([1.0]))
+    task = _fit(dataset, Outputs(), 4, freeze_norms_after=share)
+    for norm in (task.model.input_norm, task.model.layers[0].norm1):
+        assert norm.num_batches_tracked == batches
+        assert torch.equal(norm.running_mean, torch.zeros_like(norm.running_mean)) == (not batches)
 
 
 def test_a_nan_loss_stops_training_and_says_where():

@@ -22,8 +22,9 @@ class TrainingConfig(Settings):
         betas: AdamW's.
         eps: AdamW's.
         gradient_clip: Largest norm of the gradient.
-        freeze_norms: Whether batch norms keep their stored statistics, as in fine-tuning on few
-            graphs.
+        freeze_norms_after: The share of the epochs after which batch norms keep their stored
+            statistics, so that a graph's prediction does not depend on its batch; 0 for all of
+            them, as in fine-tuning on few graphs.
     """
 
     batch_size: int
@@ -34,7 +35,7 @@ class TrainingConfig(Settings):
     betas: tuple[float, ...] = (0.9, 0.99)
     eps: float = 1e-8
     gradient_clip: float = 1.0
-    freeze_norms: bool = False
+    freeze_norms_after: float = 1.0
 
     def check(self) -> None:
         require_positive(self, "batch_size", "epochs", "learning_rate", "eps", "gradient_clip")
@@ -42,6 +43,10 @@ class TrainingConfig(Settings):
             raise ConfigError(f"warmup_epochs: {self.warmup_epochs:g} of {self.epochs} epochs")
         if self.weight_decay < 0:
             raise ConfigError(f"weight_decay: must not be negative, got {self.weight_decay}")
+        if not 0 <= self.freeze_norms_after <= 1:
+            raise ConfigError(
+                f"freeze_norms_after: a share in [0, 1], got {self.freeze_norms_after}"
+            )
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ConfigError(f"betas: takes two numbers in [0, 1), got {self.betas}")
 

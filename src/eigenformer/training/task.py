@@ -51,8 +51,6 @@ class EigenformerTask(pl.LightningModule):
         self.scores = nn.ModuleDict(scores)
         self.losses = nn.ModuleDict({f"{part}_loss": MeanLoss(outputs) for part in PARTS})
         self.report: dict[str, float] = {}
-        if training.freeze_norms:
-            self._norms_eval()
 
     @property
     def monitor(self) -> str:
@@ -64,7 +62,8 @@ class EigenformerTask(pl.LightningModule):
         return self.model(batch)
 
     def on_train_epoch_start(self) -> None:
-        if self.training_config.freeze_norms:
+        settings = self.training_config
+        if self.current_epoch >= settings.freeze_norms_after * settings.epochs:
             self._norms_eval()
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
