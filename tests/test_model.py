@@ -144,6 +144,23 @@ def test_the_gain_of_phi_reaches_every_layer():
     torch.testing.assert_close(largest(2.5), 2.5 * largest(1.0))
 
 
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+def test_in_training_a_batch_is_predicted_as_one_bias_on_average(pooling, dtype):
+    """The last norm makes every channel's mean over all nodes 0; pooling and head keep that."""
+    sizes = [5, 8, 3]
+    model = Eigenformer(small_config(pooling=pooling, out_channels=2)).to(dtype)
+    batch = random_batch(sizes)
+    weights = torch.tensor(sizes if pooling == "mean" else [1, 1, 1]).to(dtype)[:, None]
+    tolerance = {torch.float32: 1e-5, torch.float64: 1e-12}[dtype]
+
+    def mean_prediction():
+        return (weights * model(batch)).sum(0) / weights.sum()
+
+    torch.testing.assert_close(mean_prediction(), model.head.bias, atol=tolerance, rtol=0)
+    model.eval()
+    assert (mean_prediction() - model.head.bias).abs().min() > 1e-3
+
+
 def test_shared_norms_share_weights_but_not_statistics():
     model = Eigenformer(small_config(norm_affine=True, norm_shared=True))
     model(random_batch([5, 8])).sum().backward()

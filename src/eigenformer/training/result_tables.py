@@ -29,8 +29,8 @@ def result_tables(folder: str | Path) -> str:
     """Our runs beside the paper's, then both of its tables, as Markdown.
 
     Runs of a few graphs only (``--limit``, ``size``), or with other settings than the preset's, do
-    not count, nor do shorter ones than another of the same preset and seed. A row that is not the
-    paper's full schedule says how long it was.
+    not count, nor do runs with a shorter schedule than another of the same preset. A row that is
+    not the paper's full schedule says how long it was.
     """
     runs = [run for run, reason in _judged(folder) if reason is None]
     tables = [paper_table(name) for name in PAPER_TABLES]
@@ -58,23 +58,17 @@ def left_out(folder: str | Path) -> list[tuple[Path, str]]:
 def _judged(folder: str | Path) -> list[tuple[Run, str | None]]:
     """Every run below a folder, and why it does not count; None if it does."""
     judged = [(run, _why_not(run)) for run in find_runs(folder)]
-    longest: dict[tuple[str, int], int] = defaultdict(int)
+    longest: dict[str, int] = defaultdict(int)
     for run, reason in judged:
         if reason is None:
-            longest[_trial(run)] = max(longest[_trial(run)], run.summary["epochs_planned"])
-    shorter = "shorter than another run of the preset with the same seed"
+            preset, epochs = run.summary["preset"], run.summary["epochs_planned"]
+            longest[preset] = max(longest[preset], epochs)
     return [
-        (run, shorter if reason is None and _is_shorter(run, longest) else reason)
+        (run, "a shorter schedule than another run of the preset")
+        if reason is None and run.summary["epochs_planned"] < longest[run.summary["preset"]]
+        else (run, reason)
         for run, reason in judged
     ]
-
-
-def _trial(run: Run) -> tuple[str, int]:
-    return run.summary["preset"], run.summary["seed"]
-
-
-def _is_shorter(run: Run, longest: dict[tuple[str, int], int]) -> bool:
-    return run.summary["epochs_planned"] < longest[_trial(run)]
 
 
 def _why_not(run: Run) -> str | None:
