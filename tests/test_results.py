@@ -67,6 +67,17 @@ def test_the_ablation_is_one_of_equal_budgets() -> None:
     )
 
 
+def test_the_short_runs_are_as_the_docs_say() -> None:
+    runs = find_runs(RESULTS / "short-runs")
+    page = (ROOT / "docs" / "results.md").read_text("utf-8").splitlines()
+    rows = [line for line in page if line.startswith(("| `zinc", "| `peptides"))]
+    assert len(runs) == len(rows) == 20
+    for run in runs:
+        _, summary = check_run(RunFolder.open(run.path))
+        (row,) = (line for line in rows if line.startswith(f"| `{run.path.name}` |"))
+        assert row.endswith(f"| {summary['best_validation']:.4f} | {summary['test']:.4f} |")
+
+
 def test_the_model_of_zinc_is_as_good_as_it_is_said_to_be(raw_dir: Path, tmp_path: Path) -> None:
     said = RunFolder.open(RESULTS / "zinc").read_summary()["test"]
     found = load_folder(RESULTS / "zinc", raw_dir=raw_dir, cache_dir=tmp_path).evaluate()
