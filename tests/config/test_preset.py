@@ -12,7 +12,6 @@ from eigenformer.config import (
     presets,
 )
 
-
 PAPER = [name for name in presets() if not load_preset(name).variant_of]
 VARIANTS = [name for name in presets() if load_preset(name).variant_of]
 
