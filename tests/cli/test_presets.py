@@ -31,10 +31,10 @@ def test_presets_prints_the_parameter_table(capsys):
         "479481",
         "the paper prints 479481: two digits swapped",
     ]
-    assert rows["mnist-feat-quick"][4:] == [
-        "110234",
-        "110234",
-        "not the paper's: mnist-feat with batch_size 64, epochs 6, warmup_epochs 0.15",
+    assert rows["cifar10-feat-quick"][4:] == [
+        "110346",
+        "110346",
+        "not the paper's: cifar10-feat with batch_size 64, epochs 6, warmup_epochs 0.15",
     ]
 
 
