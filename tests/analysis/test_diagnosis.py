@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -12,10 +13,12 @@ from eigenformer.analysis.diagnosis import Diagnosis, diagnose, diagnosis_table,
 from eigenformer.analysis.heads import attention_of
 from eigenformer.config import load_preset, presets
 from eigenformer.data import GraphDataset
+from eigenformer.data.fields import Field
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.model import Eigenformer
 from eigenformer.outputs import Outputs
+from eigenformer.training.data_module import EpochBatches
 from eigenformer.training.losses import loss_sums, mean_loss
 from eigenformer.training.task import read_targets
 
@@ -94,30 +97,55 @@ def test_drift_is_counted_in_deviations(model, dataset):
     assert found.layers[0].drift < 10
 
 
-def test_gradients_add_up_to_that_of_a_step(model, dataset):
-    found = diagnose(model, dataset, OUTPUTS, limit=4)
-    batch = dataset.batch([0, 2, 4, 6])
-    torch.manual_seed(0)
-    loss = mean_loss(
-        OUTPUTS, *loss_sums(OUTPUTS, model.train()(batch), read_targets(OUTPUTS, batch))
-    )
-    loss.backward()
-    norms = torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None])
-    assert found.loss == pytest.approx(loss.item(), rel=1e-6)
-    whole = math.sqrt(sum(norm**2 for norm in found.gradients.values()))
-    assert whole == pytest.approx(norms.norm().item(), rel=1e-5)
-    head = torch.cat([model.head.weight.grad.flatten(), model.head.bias.grad])
-    assert found.gradients["head"] == pytest.approx(head.norm().item(), rel=1e-5)
+def test_gradients_are_those_of_training_steps(model, dataset):
+    found = diagnose(model, dataset, OUTPUTS, limit=2, batch_size=4)
+    losses, squares, heads = [], [], []
+    for places in EpochBatches(7, 4, seed=0):
+        batch, copied = dataset.batch(places), copy.deepcopy(model).train()
+        torch.manual_seed(0)
+        sums, counts = loss_sums(OUTPUTS, copied(batch), read_targets(OUTPUTS, batch))
+        loss = mean_loss(OUTPUTS, sums, counts)
+        loss.backward()
+        norms = [p.grad.norm() for p in copied.parameters() if p.grad is not None]
+        losses.append(loss.item())
+        squares.append(float(torch.stack(norms).square().sum()))
+        head = torch.cat([copied.head.weight.grad.flatten(), copied.head.bias.grad])
+        heads.append(float(head.square().sum()))
+    assert found.steps == len(losses) == 2
+    assert found.loss == pytest.approx(np.mean(losses), rel=1e-6)
+    whole = sum(norm**2 for norm in found.gradients.values())
+    assert whole == pytest.approx(np.mean(squares), rel=1e-5)
+    assert found.gradients["head"] ** 2 == pytest.approx(np.mean(heads), rel=1e-5)
     assert "W_Q, W_K, W_A, W_R" not in found.gradients
+    assert found.bias_steps == 0
+
+
+def test_steps_that_move_the_bias_alone_are_counted(dataset):
+    """All errors have one sign: the L1 loss is that of the mean prediction, which is the bias."""
+    torch.manual_seed(0)
+    sizes = {"layers": 1, "hidden_dim": 8, "pooling": "sum", "out_channels": 1}
+    model = Eigenformer.from_preset("pattern", **sizes)
+    with torch.no_grad():
+        model.head.bias.fill_(1e4)
+    zeros = np.zeros(7, np.float32)
+    archive = dataset.archive.with_field("y", Field("graph", zeros, zeros.dtype))
+    graphs, outputs = GraphDataset(archive, dataset.spectra), Outputs()
+    found = diagnose(model, graphs, outputs, batch_size=4)
+    assert (found.steps, found.bias_steps) == (2, 2)
+    frozen = diagnose(model, graphs, outputs, batch_size=4, frozen_norms=True)
+    assert frozen.bias_steps == 0
+    assert frozen.gradients["encoders"] > 1e3 * found.gradients["encoders"]
 
 
 @pytest.mark.parametrize("training", [True, False])
 def test_the_model_and_the_random_numbers_stay_as_they_are(model, dataset, training):
     model.train(training)
+    model.layers[0].norm1.eval()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     random = torch.get_rng_state()
     diagnose(model, dataset, OUTPUTS, limit=2)
-    assert model.training == training
+    assert model.training == model.layers[1].norm1.training == training
+    assert not model.layers[0].norm1.training
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert torch.equal(torch.get_rng_state(), random)
     assert all(p.grad is None for p in model.parameters())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from eigenformer.cli import main
 
 
@@ -10,7 +12,7 @@ def test_a_run_beside_an_untrained_model(run, capsys):
     printed = capsys.readouterr().out
     assert "| layer | entropy | sharpest head |" in printed
     assert "| head | " in printed
-    assert "5 graphs of train; training loss " in printed
+    assert "layers: 5 graphs of train; gradients: " in printed
     assert "most heads have not left the even attention" in printed
     assert "a larger --model.phi_gain than 1" in printed
 
@@ -18,6 +20,9 @@ def test_a_run_beside_an_untrained_model(run, capsys):
 def test_mistakes_are_told(run, tmp_path, capsys):
     assert main(["diagnose", str(run), "--limit", "1"]) == 2
     assert "--limit: at least 2, got 1" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["diagnose", str(run), "--threads", "0"])
+    assert "--threads: a whole number of at least 1, got '0'" in capsys.readouterr().err
     assert main(["diagnose", str(run), "--split", "tran"]) == 2
     assert "'train'" in capsys.readouterr().err
     assert main(["diagnose", str(tmp_path)]) == 2

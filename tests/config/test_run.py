@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from eigenformer.config import ConfigError, RunConfig, load_preset
+from eigenformer.config import ConfigError, RunConfig, TrainingConfig, load_preset
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,12 @@ def test_a_precision_may_be_written_as_a_number():
     RunConfig.check_part({"precision": 32})
     with pytest.raises(ConfigError, match="precision: '8': unknown"):
         RunConfig.check_part({"precision": 8})
+
+
+@pytest.mark.parametrize(
+    ("share", "epochs", "before"),
+    [(0.0, 10, 0), (0.07, 100, 7), (0.55, 100, 55), (0.5, 1, 1), (0.33, 6, 2), (1.0, 7, 7)],
+)
+def test_how_many_epochs_renew_the_norms(share, epochs, before):
+    settings = TrainingConfig(8, 1e-3, epochs, 0, freeze_norms_after=share)
+    assert settings.epochs_before_freezing == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +18,16 @@ def _run(
     model: dict[str, object] | None = None,
     training: TrainingConfig | None = None,
     name: str = "pattern",
+    run: dict[str, object] | None = None,
+    data: dict[str, object] | None = None,
     **changes: object,
 ) -> None:
     folder.mkdir(parents=True)
     preset = load_preset(name)
     settings = preset.model.replace(**(model or {}))
     training = training or preset.training.with_epochs(10)
-    config = RunConfig(DataConfig(preset.dataset), name, settings, training)
+    data_config = DataConfig(preset.dataset, **(data or {}))  # type: ignore[arg-type]
+    config = RunConfig(data_config, name, settings, training, **(run or {}))  # type: ignore[arg-type]
     RunFolder(folder).write_config(config)
     summary = {
         "state": "finished",
@@ -67,6 +71,36 @@ def test_a_variant_has_rows_of_its_own_beside_the_papers_epochs(tmp_path: Path) 
         "| **Eigenformer (feat.) quick, ours, 10 epochs**",
         "| **Eigenformer (feat.), ours, 10 epochs**",
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"run": {"start": "results/zinc"}}, "started from another model"),
+        ({"run": {"precision": "bf16"}}, "other settings than the preset's"),
+        ({"data": {"generator_seed": 7}}, "other settings than the preset's"),
+        ({"epochs": 4}, "stopped before the end of its schedule"),
+    ],
+)
+def test_what_is_no_run_of_the_preset_does_not_count(
+    tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
+    _run(tmp_path / "a", **change)
+    assert left_out(tmp_path) == [(tmp_path / "a", reason)]
+
+
+def test_of_two_runs_alike_one_counts(tmp_path: Path) -> None:
+    _run(tmp_path / "a")
+    _run(tmp_path / "b", test=0.5)
+    assert "85.123 (1 seed)" in result_tables(tmp_path)
+    assert "50.000" not in result_tables(tmp_path)
+    reason = "another run of the preset with seed 0 is there"
+    assert left_out(tmp_path) == [(tmp_path / "b", reason)]
+
+
+def test_published_graphs_count(tmp_path: Path) -> None:
+    _run(tmp_path / "a", data={"official": True})
+    assert left_out(tmp_path) == []
 
 
 def test_the_longest_schedule_of_a_preset_counts(tmp_path: Path) -> None:

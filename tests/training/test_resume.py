@@ -80,9 +80,12 @@ def test_ctrl_c_leaves_a_usable_folder(unstopped, table, tmp_path, number):
     assert process.returncode == 130, output
     assert "Traceback" not in output
     assert "--resume run" in output
-    assert RunFolder(out).read_summary()["state"] == "interrupted"
+    stopped = RunFolder(out).read_summary()
+    assert (stopped["state"], stopped["earlier"]) == ("interrupted", [])
     assert main(["evaluate", str(out)]) == 0
     assert main(["train", "--resume", str(out)]) == 0
+    (part,) = RunFolder(out).read_summary()["earlier"]
+    assert part == {name: stopped[name] for name in ("started", "git_revision", "epochs")}
     assert (out / "model.safetensors").read_bytes() == (
         unstopped / "model.safetensors"
     ).read_bytes()

@@ -9,7 +9,9 @@ Of each layer:
   but for their edges;
 - how far the statistics of its batch norms are from those of the graphs at hand, in deviations.
 
-Of the model: the norm of the loss's gradient, part by part.
+Of the model: the norm of the loss's gradient in a training step, part by part, over several steps.
+In training, the last batch norm makes the mean prediction of a batch the head's bias. Where all
+errors of a batch have one sign, an L1 loss is the error of that mean, and moves the bias alone.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import cast
 
 import torch
@@ -30,12 +33,16 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.layer import EigenformerLayer
 from eigenformer.model import Eigenformer
 from eigenformer.outputs import Outputs
+from eigenformer.training.data_module import EpochBatches
 from eigenformer.training.evaluation import evaluation_mode
 from eigenformer.training.losses import loss_sums, mean_loss
-from eigenformer.training.task import read_targets
+from eigenformer.training.task import freeze_norms, read_targets
 
 EVEN = 0.99
 """The entropy above which a head looks everywhere alike, as good as."""
+
+STEPS = 8
+"""Over how many training steps gradients are taken."""
 
 # Part of the model: how its parameters' names start, behind "layers.N." for those of a layer.
 _PARTS = {
@@ -49,6 +56,8 @@ _PARTS = {
     "head": ("head",),
 }
 _BATCH = 16
+# The share of a gradient that is nothing beside the rest.
+_NOTHING = 0.01
 
 
 @dataclass(frozen=True)
@@ -73,13 +82,18 @@ class Diagnosis:
 
     Args:
         layers: From the first to the last.
-        loss: As in training, with dropout and the batch's own statistics.
-        gradients: Its gradient's norm for each part that the model has.
+        loss: As in training, the mean over some steps.
+        gradients: The norm of its gradient for each part that the model has, the root of the mean
+            square over these steps.
+        steps: How many.
+        bias_steps: In how many of them the gradient is that of the head's bias, as good as.
     """
 
     layers: tuple[LayerDiagnosis, ...]
     loss: float
     gradients: dict[str, float]
+    steps: int
+    bias_steps: int
 
     @property
     def even_heads(self) -> int:
@@ -88,7 +102,12 @@ class Diagnosis:
 
 
 def diagnose(
-    model: Eigenformer, dataset: GraphDataset, outputs: Outputs, limit: int | None = None
+    model: Eigenformer,
+    dataset: GraphDataset,
+    outputs: Outputs,
+    limit: int | None = None,
+    batch_size: int = 32,
+    frozen_norms: bool = False,
 ) -> Diagnosis:
     """Looks into a model, which stays as it is.
 
@@ -96,12 +115,23 @@ def diagnose(
         model: Any.
         dataset: Its graphs.
         outputs: What it predicts.
-        limit: How many graphs to take, evenly from all of them (default: all).
+        limit: How many graphs to take for the layers, evenly from all of them (default: all).
+        batch_size: Graphs of a training step.
+        frozen_norms: Whether its batch norms use their stored statistics in training.
     """
-    chosen = spread(len(dataset), limit)
-    layers = _diagnose_layers(model, dataset, chosen.tolist())
-    loss, gradients = _gradients(model, dataset.batch(chosen), outputs)
-    return Diagnosis(layers, loss, gradients)
+    layers = _diagnose_layers(model, dataset, spread(len(dataset), limit).tolist())
+    batches = list(islice(EpochBatches(len(dataset), batch_size, seed=0), STEPS))
+    steps = [_gradients(model, dataset.batch(b), outputs, frozen_norms) for b in batches]
+    squares = {
+        part: sum(norms[part] ** 2 for _, norms, _ in steps) / len(steps) for part in steps[0][1]
+    }
+    return Diagnosis(
+        layers,
+        sum(loss for loss, _, _ in steps) / len(steps),
+        {part: math.sqrt(square) for part, square in squares.items()},
+        len(steps),
+        sum(bias for _, _, bias in steps),
+    )
 
 
 def diagnosis_table(learned: Diagnosis, new: Diagnosis) -> str:
@@ -209,10 +239,12 @@ def _drift(norm: nn.BatchNorm1d, values: Tensor) -> float:
 
 
 def _gradients(
-    model: Eigenformer, batch: Batch, outputs: Outputs
-) -> tuple[float, dict[str, float]]:
-    """The loss of a training step, and the norm of its gradient by parts."""
+    model: Eigenformer, batch: Batch, outputs: Outputs, frozen_norms: bool
+) -> tuple[float, dict[str, float], bool]:
+    """The loss of a training step, its gradient's norm by parts, whether it is the bias's alone."""
     model = copy.deepcopy(model).train().requires_grad_()  # a step renews batch norm's statistics
+    if frozen_norms:
+        freeze_norms(model)
     targets = read_targets(outputs, batch)
     if outputs.kind == "regression":
         targets = outputs.standardise(targets)
@@ -222,12 +254,16 @@ def _gradients(
         loss = mean_loss(outputs, sums, counts)
         parameters = dict(model.named_parameters())
         gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-    squares: dict[str, float] = {}
-    for name, gradient in zip(parameters, gradients, strict=True):
-        size = 0.0 if gradient is None else float(gradient.double().square().sum())
-        part = part_of(name)
-        squares[part] = squares.get(part, 0.0) + size
-    return loss.item(), {part: math.sqrt(squares[part]) for part in _PARTS if part in squares}
+    squares = {
+        name: 0.0 if gradient is None else float(gradient.double().square().sum())
+        for name, gradient in zip(parameters, gradients, strict=True)
+    }
+    parts = {part: 0.0 for part in _PARTS if part in map(part_of, squares)}
+    for name, square in squares.items():
+        parts[part_of(name)] += square
+    others = sum(square for name, square in squares.items() if name != "head.bias")
+    bias_alone = others < _NOTHING**2 * squares["head.bias"]
+    return loss.item(), {part: math.sqrt(square) for part, square in parts.items()}, bias_alone
 
 
 def part_of(parameter: str) -> str:

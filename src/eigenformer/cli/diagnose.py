@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_folders
+from eigenformer.cli.settings import add_folders, positive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=int, default=64, help="graphs to look at, evenly from all (default: 64)"
     )
-    parser.add_argument("--threads", type=int, help="of PyTorch")
+    parser.add_argument("--threads", type=positive, help="of PyTorch")
     add_folders(parser)
 
 
@@ -36,21 +36,27 @@ def run(arguments: argparse.Namespace) -> None:
     folders = (arguments.raw_dir, arguments.cache_dir)
     report = TerminalReporter()
     found = load_folder(arguments.run_folder, arguments.split, arguments.data, *folders, report)
-    learned, new = (
-        diagnose(model, found.graphs, found.outputs, arguments.limit)
-        for model in (found.model, untrained(found.model))
-    )
+    graphs, outputs, size = found.graphs, found.outputs, found.batch_size
+    learned = diagnose(found.model, graphs, outputs, arguments.limit, size, found.frozen_norms)
+    new = diagnose(untrained(found.model), graphs, outputs, arguments.limit, size)
     print(diagnosis_table(learned, new), end="\n\n")
     config = found.model.config
     heads = config.layers * config.heads
     print(
-        f"{min(arguments.limit, len(found.graphs))} graphs of {found.split}; training loss "
-        f"{learned.loss:.4f}, untrained {new.loss:.4f}\n"
+        f"layers: {min(arguments.limit, len(graphs))} graphs of {found.split}; gradients: "
+        f"{learned.steps} training steps of up to {size} graphs, loss {learned.loss:.4f}, "
+        f"untrained {new.loss:.4f}\n"
         f"heads that look everywhere alike (an entropy above {EVEN}): {learned.even_heads} of "
         f"{heads}, untrained {new.even_heads}"
     )
     if learned.even_heads > heads / 2 and new.even_heads > heads / 2:
         print(
-            f"most heads have not left the even attention that they started with; they start less "
-            f"even with a larger --model.phi_gain than {config.phi_gain:g}"
+            f"most heads have not left the even attention that they started with; with a larger "
+            f"--model.phi_gain than {config.phi_gain:g} they start less even"
+        )
+    if learned.bias_steps:
+        print(
+            f"{learned.bias_steps} of {learned.steps} steps move the head's bias alone: all errors "
+            f"of a batch have one sign, and batch norm makes its mean prediction the bias; larger "
+            f"batches or --training.freeze_norms_after avoid that"
         )

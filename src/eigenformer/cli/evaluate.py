@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_folders
+from eigenformer.cli.settings import add_folders, positive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", "--targets", dest="targets", nargs="+", metavar="COLUMN", help=text
     )
-    parser.add_argument("--threads", type=int, help="of PyTorch")
+    parser.add_argument("--threads", type=positive, help="of PyTorch")
     add_folders(parser)
 
 

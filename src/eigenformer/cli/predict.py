@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from eigenformer.cli.settings import positive
+
 _OUT = Path("predictions.csv")
 
 
@@ -14,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", type=Path, help="a table with SMILES, an archive, or graphs")
     parser.add_argument("--out", type=Path, help=f"a CSV file (default: {_OUT})")
     parser.add_argument("--smiles", metavar="COLUMN", help="(default: as in training)")
-    parser.add_argument("--threads", type=int, help="of PyTorch")
+    parser.add_argument("--threads", type=positive, help="of PyTorch")
 
 
 def run(arguments: argparse.Namespace) -> None:

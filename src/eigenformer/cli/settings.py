@@ -54,6 +54,14 @@ def add_folders(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cache-dir", type=Path, help="results (or EIGENFORMER_CACHE_DIR)")
 
 
+def positive(text: str) -> int:
+    """A whole number of at least 1: of threads, say."""
+    number = int(text) if text.lstrip("+-").isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"a whole number of at least 1, got '{text}'")
+    return number
+
+
 def add_training(parser: argparse.ArgumentParser) -> None:
     """What training commands have in common."""
     text = "Any setting by its dotted name, too: --model.layers 4, --training.weight_decay 0."

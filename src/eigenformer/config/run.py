@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from eigenformer.config.model import EigenformerConfig
@@ -49,6 +50,11 @@ class TrainingConfig(Settings):
             )
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ConfigError(f"betas: takes two numbers in [0, 1), got {self.betas}")
+
+    @property
+    def epochs_before_freezing(self) -> int:
+        """How many epochs renew batch norm's statistics; a part of an epoch counts as one."""
+        return math.ceil(round(self.freeze_norms_after * self.epochs, 9))
 
     def with_epochs(self, epochs: int) -> TrainingConfig:
         """Another length, the warm-up in proportion."""

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch_geometric.data import Batch
 
-from eigenformer.config import DataConfig, load_preset
+from eigenformer.config import DataConfig, TrainingConfig, load_preset
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.tables import is_table
 from eigenformer.model import Eigenformer
@@ -81,13 +81,14 @@ def evaluate_all(
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Puts a model into evaluation mode, and back into the one it was in."""
-    was_training = model.training
+    """Puts a model into evaluation mode, and every part of it back into the one it was in."""
+    modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         yield
     finally:
-        model.train(was_training)
+        for module, training in modes:
+            module.training = training
 
 
 def seeded_batches(
@@ -116,6 +117,7 @@ class FolderGraphs:
         graphs: Of one split.
         batch_size: That of the run, for then figures agree to the last bit.
         split: What the graphs are.
+        frozen_norms: Whether the run ended with batch norms that keep their statistics.
     """
 
     model: Eigenformer
@@ -123,6 +125,7 @@ class FolderGraphs:
     graphs: GraphDataset
     batch_size: int
     split: str
+    frozen_norms: bool = False
 
     def evaluate(self) -> dict[str, float]:
         """All metrics that suit the model, on these graphs."""
@@ -171,7 +174,10 @@ def load_folder(
     graphs = data.dataset(split)
     if not len(graphs):
         raise ModelFolderError(f"{config.dataset}: no graphs in the split '{split}'")
-    return FolderGraphs(model, card.outputs, graphs, _batch_size(Path(path), card.preset), split)
+    training = _training(Path(path), card.preset)
+    frozen = training is not None and training.epochs_before_freezing < training.epochs
+    batch_size = 32 if training is None else training.batch_size
+    return FolderGraphs(model, card.outputs, graphs, batch_size, split, frozen)
 
 
 def trained_on(path: str | Path, card: ModelCard) -> DataConfig:
@@ -211,7 +217,8 @@ def _understood(data: TrainingData, outputs: Outputs) -> TrainingData:
     return replace(data, archive=archive, outputs=outputs)
 
 
-def _batch_size(path: Path, preset: str | None) -> int:
+def _training(path: Path, preset: str | None) -> TrainingConfig | None:
+    """How a model was trained, as far as its folder says."""
     if (path / CONFIG).is_file():
-        return RunFolder.open(path).read_config().training.batch_size
-    return 32 if preset is None else load_preset(preset).training.batch_size
+        return RunFolder.open(path).read_config().training
+    return None if preset is None else load_preset(preset).training

@@ -15,7 +15,7 @@ from eigenformer.model_folder import ModelCard, save_model
 from eigenformer.outputs import Outputs
 from eigenformer.training.environment import git_revision, versions
 from eigenformer.training.inputs import TrainingData
-from eigenformer.training.run_folder import RunFolder
+from eigenformer.training.run_folder import RunError, RunFolder
 from eigenformer.training.trainer import processes
 
 
@@ -42,6 +42,7 @@ class Record:
         self.model, self.outputs = model, outputs
         self.started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         self.revision = git_revision()
+        self.earlier = _earlier(folder)
 
     def save_best(self, epoch: int, validation: float) -> None:
         """Writes the model as it is now, with the epoch and its validation metric."""
@@ -79,4 +80,17 @@ class Record:
             "started": self.started,
             "versions": versions(),
             "git_revision": self.revision,
+            "earlier": self.earlier,
         }
+
+
+def _earlier(folder: RunFolder) -> list[dict[str, Any]]:
+    """Of a run that is resumed: when and with which code it was started before, and stopped."""
+    try:
+        summary = folder.read_summary()
+    except RunError:
+        return []
+    if "started" not in summary:
+        return []
+    part = {name: summary.get(name) for name in ("started", "git_revision", "epochs")}
+    return [*summary.get("earlier", []), part]

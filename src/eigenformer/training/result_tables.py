@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from eigenformer.config import Preset, load_preset, presets
+from eigenformer.config import DataConfig, Preset, RunConfig, load_preset, presets
 from eigenformer.training.overview import Run, find_runs
 from eigenformer.training.run_folder import RunFolder
 
@@ -28,9 +28,9 @@ def paper_table(name: str) -> dict[str, Any]:
 def result_tables(folder: str | Path) -> str:
     """Our runs beside the paper's, then both of its tables, as Markdown.
 
-    Runs of a few graphs only (``--limit``, ``size``), or with other settings than the preset's, do
-    not count, nor do runs with a shorter schedule than another of the same preset. A row that is
-    not the paper's full schedule says how long it was.
+    Runs of a few graphs only (``--limit``, ``size``), with other settings than the preset's, from
+    another model's weights or stopped early do not count, nor do runs with a shorter schedule than
+    another of the same preset. A row that is not the paper's full schedule says how long it was.
     """
     runs = [run for run, reason in _judged(folder) if reason is None]
     tables = [paper_table(name) for name in PAPER_TABLES]
@@ -63,12 +63,18 @@ def _judged(folder: str | Path) -> list[tuple[Run, str | None]]:
         if reason is None:
             preset, epochs = run.summary["preset"], run.summary["epochs_planned"]
             longest[preset] = max(longest[preset], epochs)
-    return [
-        (run, "a shorter schedule than another run of the preset")
-        if reason is None and run.summary["epochs_planned"] < longest[run.summary["preset"]]
-        else (run, reason)
-        for run, reason in judged
-    ]
+    taken: set[tuple[str, int]] = set()
+    for place, (run, reason) in enumerate(judged):
+        preset, seed = run.summary.get("preset", ""), run.summary.get("seed", 0)
+        if reason is not None:
+            continue
+        if run.summary["epochs_planned"] < longest[preset]:
+            judged[place] = run, "a shorter schedule than another run of the preset"
+        elif (preset, seed) in taken:
+            judged[place] = run, f"another run of the preset with seed {seed} is there"
+        else:
+            taken.add((preset, seed))
+    return judged
 
 
 def _why_not(run: Run) -> str | None:
@@ -77,7 +83,7 @@ def _why_not(run: Run) -> str | None:
     if not run.finished:
         return "not finished"
     if summary.get("preset") not in presets():
-        return "no preset of the paper"
+        return "no preset"
     preset = load_preset(summary["preset"])
     if summary.get("dataset") != preset.dataset:
         return "data of your own"
@@ -85,20 +91,25 @@ def _why_not(run: Run) -> str | None:
         return "a part of the graphs"
     if not isinstance(summary.get("test"), int | float):
         return "no test figure"
-    return None if _has_presets_settings(run, preset) else "other settings than the preset's"
-
-
-def _has_presets_settings(run: Run, preset: Preset) -> bool:
-    """Whether a run trained the paper's model in the paper's way, but for the epochs."""
+    if summary.get("epochs", summary["epochs_planned"]) < summary["epochs_planned"]:
+        return "stopped before the end of its schedule"
     try:
         config = RunFolder(run.path).read_config()
     except ValueError:
-        return False
+        return "settings that cannot be read"
+    if config.start is not None:
+        return "started from another model"
+    return None if _has_presets_settings(config, preset) else "other settings than the preset's"
+
+
+def _has_presets_settings(config: RunConfig, preset: Preset) -> bool:
+    """Whether a run trained the preset's model in the preset's way, but for the epochs."""
     # How attention is computed changes no result.
     model = config.model.replace(attention_backend=preset.model.attention_backend)
     training = preset.training.with_epochs(config.training.epochs)
-    same = model == preset.model and config.training == training
-    return same and config.data.frequencies is None
+    data = DataConfig(preset.dataset, official=config.data.official)
+    ours = (model, config.training, config.data, config.precision)
+    return ours == (preset.model, training, data, "32")
 
 
 def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:

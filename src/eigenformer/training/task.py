@@ -62,9 +62,8 @@ class EigenformerTask(pl.LightningModule):
         return self.model(batch)
 
     def on_train_epoch_start(self) -> None:
-        settings = self.training_config
-        if self.current_epoch >= settings.freeze_norms_after * settings.epochs:
-            self._norms_eval()
+        if self.current_epoch >= self.training_config.epochs_before_freezing:
+            freeze_norms(self.model)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         place = (self.current_epoch, batch_idx, self.global_rank)
@@ -168,10 +167,12 @@ class EigenformerTask(pl.LightningModule):
                 dist.all_reduce(buffer)
                 buffer /= self.trainer.world_size
 
-    def _norms_eval(self) -> None:
-        for module in self.model.modules():
-            if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                module.eval()
+
+def freeze_norms(model: nn.Module) -> None:
+    """Makes batch norms use their stored statistics, and keep them, until the next ``train()``."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.eval()
 
 
 def read_targets(outputs: Outputs, batch: Data) -> Tensor:
