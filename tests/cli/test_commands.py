@@ -190,11 +190,13 @@ def test_table_has_the_papers_rows_and_ours(run, tmp_path, capsys):
         folder = tmp_path / f"seed{seed}"
         shutil.copytree(run, folder)
         summary = RunFolder(folder).read_summary()
-        changes = {"dataset": "zinc", "seed": seed, "test": test, "epochs_planned": 2000}
+        changes = {"dataset": "zinc", "seed": seed, "test": test}
+        changes |= {"epochs": 2000, "epochs_planned": 2000}
         RunFolder(folder).write_summary({**summary, **changes})
         config = RunFolder(folder).read_config()
         preset = load_preset("zinc")
         sections = {"model": preset.model.to_dict(), "training": preset.training.to_dict()}
+        sections["data"] = {"dataset": "zinc"}
         RunFolder(folder).write_config(config.replace(**sections))
     out = tmp_path / "table.md"
     assert main(["table", str(tmp_path), "--out", str(out)]) == 0
