@@ -40,10 +40,14 @@ def test_parameter_counts(preset):
 def features(preset: str, data: Data) -> Data:
     """The features a preset's dataset would carry, on another graph."""
     model, data = load_preset(preset).model, data.clone()
-    if isinstance(model.node_encoder, LinearSpec):
-        data.x = torch.randn(data.num_nodes, model.node_encoder.in_channels)
-    if isinstance(model.edge_encoder, LinearSpec):
-        data.edge_attr = torch.randn(data.num_edges, model.edge_encoder.in_channels)
+    for attribute, encoder, rows in (
+        ("x", model.node_encoder, data.num_nodes),
+        ("edge_attr", model.edge_encoder, data.num_edges),
+    ):
+        if isinstance(encoder, LinearSpec):
+            data[attribute] = torch.randn(rows, encoder.in_channels)
+        if isinstance(encoder, CategoricalSpec):
+            data[attribute] = torch.stack([torch.randint(n, (rows,)) for n in encoder.sizes], 1)
     return data
 
 
