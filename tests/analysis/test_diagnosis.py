@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from eigenformer.analysis.diagnosis import Diagnosis, diagnose, diagnosis_table, part_of
+from eigenformer.analysis.diagnosis import diagnose, diagnosis_table, part_of
 from eigenformer.analysis.heads import attention_of
+from eigenformer.analysis.matches import untrained
 from eigenformer.config import load_preset, presets
 from eigenformer.data import GraphDataset
 from eigenformer.data.fields import Field
@@ -162,11 +163,12 @@ def test_every_parameter_belongs_to_a_part(name):
 
 
 def test_the_tables_show_both_models(model, dataset):
-    learned, new = (diagnose(model, dataset, OUTPUTS, limit=n) for n in (2, 3))
+    other = untrained(model, seed=1)
+    learned, new = (diagnose(m, dataset, OUTPUTS, limit=2, steps=1) for m in (model, other))
+    assert (learned.steps, new.steps) == (1, 1)
     table = diagnosis_table(learned, new)
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line]
     assert rows[2][0] == "0"
     assert rows[2][2] == f"{min(learned.layers[0].entropy):.4f}"
     assert rows[2][6] == f"{min(new.layers[0].entropy):.4f}"
     assert rows[-1] == ["head", f"{learned.gradients['head']:.1e}", f"{new.gradients['head']:.1e}"]
-    assert isinstance(learned, Diagnosis)

@@ -27,6 +27,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch
+from torch_geometric.nn import global_mean_pool
 
 from eigenformer.analysis.structure import spread
 from eigenformer.data.batching import GraphDataset
@@ -40,9 +41,6 @@ from eigenformer.training.task import freeze_norms, read_targets
 
 EVEN = 0.99
 """The entropy above which a head looks everywhere alike, as good as."""
-
-STEPS = 8
-"""Over how many training steps gradients are taken."""
 
 # Part of the model: how its parameters' names start, behind "layers.N." for those of a layer.
 _PARTS = {
@@ -108,6 +106,7 @@ def diagnose(
     limit: int | None = None,
     batch_size: int = 32,
     frozen_norms: bool = False,
+    steps: int = 8,
 ) -> Diagnosis:
     """Looks into a model, which stays as it is.
 
@@ -118,19 +117,20 @@ def diagnose(
         limit: How many graphs to take for the layers, evenly from all of them (default: all).
         batch_size: Graphs of a training step.
         frozen_norms: Whether its batch norms use their stored statistics in training.
+        steps: Over how many training steps gradients are taken; at most one epoch.
     """
     layers = _diagnose_layers(model, dataset, spread(len(dataset), limit).tolist())
-    batches = list(islice(EpochBatches(len(dataset), batch_size, seed=0), STEPS))
-    steps = [_gradients(model, dataset.batch(b), outputs, frozen_norms) for b in batches]
+    batches = islice(EpochBatches(len(dataset), batch_size, seed=0), steps)
+    found = [_gradients(model, dataset.batch(b), outputs, frozen_norms) for b in batches]
     squares = {
-        part: sum(norms[part] ** 2 for _, norms, _ in steps) / len(steps) for part in steps[0][1]
+        part: sum(norms[part] ** 2 for _, norms, _ in found) / len(found) for part in found[0][1]
     }
     return Diagnosis(
         layers,
-        sum(loss for loss, _, _ in steps) / len(steps),
+        sum(loss for loss, _, _ in found) / len(found),
         {part: math.sqrt(square) for part, square in squares.items()},
-        len(steps),
-        sum(bias for _, _, bias in steps),
+        len(found),
+        sum(bias for _, _, bias in found),
     )
 
 
@@ -225,10 +225,9 @@ def _entropy(weights: Tensor) -> Tensor:
 def _within(values: Tensor, graphs: Tensor) -> float:
     """The share of the variance that is within graphs."""
     values = values.double()
-    counts = torch.bincount(graphs)[:, None]
-    means = values.new_zeros(len(counts), values.size(1)).index_add(0, graphs, values) / counts
+    within = values - global_mean_pool(values, graphs)[graphs]
     total = (values - values.mean(0)).square().sum()
-    return float((values - means[graphs]).square().sum() / total.clamp(min=1e-300))
+    return float(within.square().sum() / total.clamp(min=1e-300))
 
 
 def _drift(norm: nn.BatchNorm1d, values: Tensor) -> float:

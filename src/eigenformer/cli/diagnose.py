@@ -16,6 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=int, default=64, help="graphs to look at, evenly from all (default: 64)"
     )
+    parser.add_argument(
+        "--steps", type=positive, default=8, help="training steps for gradients (default: 8)"
+    )
     parser.add_argument("--threads", type=positive, help="of PyTorch")
     add_folders(parser)
 
@@ -37,8 +40,10 @@ def run(arguments: argparse.Namespace) -> None:
     report = TerminalReporter()
     found = load_folder(arguments.run_folder, arguments.split, arguments.data, *folders, report)
     graphs, outputs, size = found.graphs, found.outputs, found.batch_size
-    learned = diagnose(found.model, graphs, outputs, arguments.limit, size, found.frozen_norms)
-    new = diagnose(untrained(found.model), graphs, outputs, arguments.limit, size)
+    learned, new = (
+        diagnose(model, graphs, outputs, arguments.limit, size, frozen, arguments.steps)
+        for model, frozen in ((found.model, found.frozen_norms), (untrained(found.model), False))
+    )
     print(diagnosis_table(learned, new), end="\n\n")
     config = found.model.config
     heads = config.layers * config.heads
