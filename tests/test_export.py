@@ -41,7 +41,7 @@ def test_exported_edges_may_be_many_or_none(edge_encoder):
 @pytest.mark.parametrize("backend", ["torch", "literal"])
 def test_compiled_model_gives_the_same_outputs_and_gradients(backend):
     batch = random_batch([5, 9, 9])
-    model = Eigenformer(small_config(layers=1, attention_backend=backend))
+    model = Eigenformer(small_config(layers=1), backend)
     weight = torch.randn(3, 1)  # unequal: a mere sum has gradient 0 behind a batch norm
     expected = model(batch)
     (expected * weight).sum().backward()

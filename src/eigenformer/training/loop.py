@@ -85,7 +85,7 @@ def resume_run(
             report.say(line)
         return summary
     # Weights come from the checkpoint: the model that a run started from is not needed any more.
-    return _run(config, data, Eigenformer(config.model), outputs, folder, report)
+    return _run(config, data, Eigenformer(config.model, config.backend), outputs, folder, report)
 
 
 def new_model(config: RunConfig, outputs: Outputs) -> tuple[Eigenformer, Outputs, list[str]]:
@@ -95,7 +95,7 @@ def new_model(config: RunConfig, outputs: Outputs) -> tuple[Eigenformer, Outputs
     standardisation of its targets, where the task is the same.
     """
     torch.manual_seed(derived_seed(config.seed, "weights"))
-    model = Eigenformer(config.model)
+    model = Eigenformer(config.model, config.backend)
     if config.start is None:
         return model, outputs, []
     source, card = load_model(config.start)
