@@ -27,7 +27,7 @@ from eigenformer.encoders import (
     LinearEncoder,
     OnesEncoder,
 )
-from eigenformer.kernels import AttentionKernel, prepare
+from eigenformer.kernels import AttentionKernel, Backend, make_kernel
 from eigenformer.layer import DegreeScaler, EigenformerLayer, check_batch_norm
 from eigenformer.node_potentials import NodePotentials
 from eigenformer.ragged import RaggedGraphs, name_graph
@@ -51,13 +51,16 @@ class Eigenformer(nn.Module):
 
     Args:
         config: The architecture.
+        backend: How attention is computed. An attribute that may be changed at any time; it is
+            not saved with the model.
     """
 
-    def __init__(self, config: EigenformerConfig) -> None:
+    def __init__(self, config: EigenformerConfig, backend: Backend = "auto") -> None:
         super().__init__()
         if not isinstance(config, EigenformerConfig):
             raise TypeError(f"expected an EigenformerConfig, got a {type(config).__name__}")
         self.config = config
+        self.backend: Backend = backend
         d = config.hidden_dim
         self.node_encoder = build_encoder(config.node_encoder, d)
         self.edge_encoder = (
@@ -86,7 +89,6 @@ class Eigenformer(nn.Module):
                 local_branch=config.local_branch,
                 edge_features=config.edge_encoder is not None,
                 psi=config.psi,
-                backend=config.attention_backend,
             )
             for _ in range(config.layers)
         )
@@ -99,9 +101,9 @@ class Eigenformer(nn.Module):
         self.head = build_head(d, config.out_channels, config.head_layers)
 
     @classmethod
-    def from_preset(cls, name: str, **changes: Any) -> Eigenformer:
+    def from_preset(cls, name: str, backend: Backend = "auto", **changes: Any) -> Eigenformer:
         """One of the paper's models, with new weights; ``changes`` are other settings for it."""
-        return cls(load_preset(name).model.replace(**changes))
+        return cls(load_preset(name).model.replace(**changes), backend)
 
     def save(self, folder: str | Path) -> None:
         """Writes ``model.safetensors`` and ``model.json``: weights and architecture."""
@@ -187,7 +189,7 @@ class Eigenformer(nn.Module):
         if draws and self.config.frequency_fraction < 1:
             whole = self.config.frequency_draw == "eigenspaces"
             graphs = graphs.draw_frequencies(self.config.frequency_fraction, whole, draw_seeds)
-        return x, edge_attr, prepare(graphs, self.config.attention_backend)
+        return x, edge_attr, make_kernel(graphs, self.backend)
 
     def _represent(
         self,
@@ -206,12 +208,11 @@ class Eigenformer(nn.Module):
             x = self.input_norm(x)
         scaler = self.degree_scaler
         scale = None if scaler is None else scaler.scale(graphs.graphs.degrees)
-        if attention is None:
-            attentions: list[Any] = [layer.attention for layer in self.layers]
-            with torch.autocast(x.device.type, enabled=False):  # as the attention itself
-                graphs.tabulate([(a.phi1, a.phi2) for a in attentions])
-        for layer in self.layers:
-            x = layer(x, graphs, edges, scale, attention is not None)
+        attentions: list[Any] = [layer.attention for layer in self.layers]
+        with torch.autocast(x.device.type, enabled=False):  # as the attention itself
+            tables = graphs.tables([(a.phi1, a.phi2) for a in attentions])
+        for layer, table in zip(self.layers, tables, strict=True):
+            x = layer(x, graphs, edges, scale, attention is not None, table)
             if attention is not None:
                 x, weights = x
                 attention.append(weights)

@@ -147,5 +147,5 @@ def test_other_settings_than_the_presets_do_not_count(
     training = load_preset("pattern").training.with_epochs(10)
     _run(tmp_path / "c", training=training.replace(batch_size=8))
     assert "None here." in result_tables(tmp_path)
-    _run(tmp_path / "b", model={"attention_backend": "torch"})  # the same model, computed otherwise
+    _run(tmp_path / "b", run={"backend": "torch"})  # the same model, computed otherwise
     assert "None here." not in result_tables(tmp_path)

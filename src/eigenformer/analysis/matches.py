@@ -132,7 +132,7 @@ def untrained(model: Eigenformer, seed: int = 0) -> Eigenformer:
     """The same architecture with new weights: what there is before anything is learned."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Eigenformer(model.config).to(next(model.parameters()).dtype)
+        return Eigenformer(model.config, model.backend).to(next(model.parameters()).dtype)
 
 
 def match_table(learned: Matches, new: Matches) -> str:

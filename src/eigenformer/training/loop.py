@@ -87,7 +87,7 @@ def resume_run(
             report.say(line)
         return summary
     # Weights come from the checkpoint: the model that a run started from is not needed any more.
-    return _run(config, data, Eigenformer(config.model), outputs, folder, report)
+    return _run(config, data, Eigenformer(config.model, config.backend), outputs, folder, report)
 
 
 def new_model(
@@ -104,7 +104,7 @@ def new_model(
         targets: Those of the training set, from which the head may start.
     """
     torch.manual_seed(derived_seed(config.seed, "weights"))
-    model = Eigenformer(config.model)
+    model = Eigenformer(config.model, config.backend)
     if config.training.initial_bias == "targets":
         start_at_targets(model, outputs, targets)
     if config.start is None:

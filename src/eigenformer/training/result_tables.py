@@ -104,11 +104,9 @@ def _why_not(run: Run) -> str | None:
 
 def _has_presets_settings(config: RunConfig, preset: Preset) -> bool:
     """Whether a run trained the preset's model in the preset's way, but for the epochs."""
-    # How attention is computed changes no result.
-    model = config.model.replace(attention_backend=preset.model.attention_backend)
     training = preset.training.with_epochs(config.training.epochs)
     data = DataConfig(preset.dataset, official=config.data.official)
-    ours = (model, config.training, config.data, config.precision)
+    ours = (config.model, config.training, config.data, config.precision)
     return ours == (preset.model, training, data, "32")
 
 
