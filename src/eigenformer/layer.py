@@ -128,5 +128,5 @@ class EigenformerLayer(nn.Module):
             x = self.norm1(x + attended)
         else:
             x = self.norm1(torch.addcmul(x, attended, degree_scale))
-        x = self.norm2(self.ffn(x))
+        x = self.norm2(self.ffn(x).add_(x))
         return x if attention is None else (x, attention)
