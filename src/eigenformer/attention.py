@@ -84,8 +84,8 @@ class SpectrumAwareAttention(nn.Module):
         if feature_attention and edge_features:
             self.edge_hidden = nn.Linear(channels, channels)  # W_A
             self.edge_logit_weight = nn.Parameter(torch.empty(heads, channels // heads))  # W_R
-            # The paper's and its count's, but never used: the same for every pair, it cancels in the
-            # softmax, and so it has no gradient.
+            # Part of the paper's model and its count, but unused: it is the same for every pair,
+            # cancels in the softmax, and so has no gradient.
             self.edge_logit_bias = nn.Parameter(torch.empty(heads))
         self.reset_parameters()
 
