@@ -172,13 +172,11 @@ def _info(arguments: argparse.Namespace) -> None:
     print("checksums   all files of the archive and its spectra are as they were written")
     changed = changed_inputs(archive, sources)
     if changed is not None:
-        print(f"raw files   {_changes(changed)}")
-
-
-def _changes(files: list[Path]) -> str:
-    if not files:
-        return "unchanged since the archive was built from them"
-    return f"changed since, and read again by `data prepare`: {', '.join(map(str, files))}"
+        names = ", ".join(map(str, changed))
+        advice = (
+            f"changed since the archive was built ({names}): delete its folder to build it anew"
+        )
+        print(f"raw files   {advice if changed else 'unchanged since the archive was built'}")
 
 
 def _print_archive(archive: GraphArchive) -> None:
