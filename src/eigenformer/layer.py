@@ -144,5 +144,5 @@ class EigenformerLayer(nn.Module):
             x = self.norm1(residual + attended)
         else:
             x = self.norm1(torch.addcmul(residual, attended, degree_scale))
-        x = self.norm2(self.ffn(x))
+        x = self.norm2(self.ffn(x).add_(x))
         return x if attention is None else (x, attention)
