@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from eigenformer.config import EmbeddingSpec
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.options import Backend
 from eigenformer.spectrum import LaplacianSpectrum
 
