@@ -9,9 +9,9 @@ from typing import Any
 
 from eigenformer.config import ConfigError, RunConfig, load_preset, merge, presets
 from eigenformer.experiments.reproduction import finish_run
+from eigenformer.frequencies import sample_frequencies
 from eigenformer.model_folder import load_model
 from eigenformer.nearest import unknown
-from eigenformer.ragged import RaggedGraphs
 from eigenformer.reporting import Reporter
 from eigenformer.training.evaluation import evaluate, seeded_batches
 from eigenformer.training.loading import TrainingData
@@ -195,8 +195,7 @@ def _with_draws(
     kept = total = 0.0
     whole = config.model.frequency_draw == "eigenspaces"
     for batch, seeds in seeded_batches(dataset, size, draw=0):
-        weights = RaggedGraphs.from_data(batch).draw_frequencies(fraction, whole, seeds)
-        assert weights.frequency_weights is not None
-        kept += float(weights.frequency_weights.sum())
-        total += len(weights.frequency_weights)
+        weights = sample_frequencies(batch, fraction, whole, seeds).frequency_weights
+        kept += float(weights.sum())
+        total += len(weights)
     return sum(results) / draws, kept / total

@@ -16,6 +16,7 @@ from torch_geometric.data import Batch
 from eigenformer.config import DataConfig, TrainingConfig, load_preset
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.tables import is_table
+from eigenformer.frequencies import sample_for
 from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.nearest import unknown
@@ -74,8 +75,8 @@ def evaluate_all(
     score = Score(outputs, outputs.metrics if metrics is None else metrics)
     with evaluation_mode(model):
         for batch, seeds in seeded_batches(dataset, batch_size, draw):
-            drawn = {} if seeds is None else {"draw_seeds": seeds}
-            score.update(model(batch, **drawn), read_targets(outputs, batch))
+            given = batch if seeds is None else sample_for(model.config, batch, seeds)
+            score.update(model(given), read_targets(outputs, batch))
     return score.compute_all()
 
 

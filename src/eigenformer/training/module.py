@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from eigenformer.config import TrainingConfig
+from eigenformer.frequencies import sample_for
 from eigenformer.outputs import Outputs
 from eigenformer.training.losses import loss_sums, mean_loss
 from eigenformer.training.metrics import MeanLoss, Score
@@ -136,7 +137,7 @@ class TrainingModule(pl.LightningModule):
 
     def _step(self, part: str, batch: Batch) -> tuple[Tensor, Tensor]:
         if part == "train":
-            predictions = self.model(batch)
+            predictions = self.model(sample_for(getattr(self.model, "config", None), batch))
         else:  # in full precision, as the model is used later
             with torch.autocast(self.device.type, enabled=False):
                 predictions = self.model(batch)
