@@ -90,6 +90,8 @@ class SpectrumAwareAttention(nn.Module):
         if feature_attention and edge_features:
             self.edge_hidden = nn.Linear(channels, channels)  # W_A
             self.edge_logit_weight = nn.Parameter(torch.empty(heads, channels // heads))  # W_R
+            # Part of the paper's model and its count, but unused: it is the same for every pair,
+            # cancels in the softmax, and so has no gradient.
             self.edge_logit_bias = nn.Parameter(torch.empty(heads))
         self.reset_parameters()
 
@@ -184,8 +186,6 @@ class SpectrumAwareAttention(nn.Module):
         with torch.autocast(rows.device.type, enabled=False):
             rows, none = rows.to(weight.dtype), none.to(weight.dtype)
             at_none = relu_logits(none, weight, bias, self.edge_logit_weight)
-            # A parameter without a part in the loss would be an error where gradients are gathered.
-            at_none = at_none + self.edge_logit_bias - self.edge_logit_bias
             if coefficients is None:
                 return relu_logits(rows, weight, bias, self.edge_logit_weight) - at_none
             # W_A e_ij = W_A e_none + Σ_f a_ij[f] W_A rows[f]

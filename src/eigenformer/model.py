@@ -29,6 +29,7 @@ from eigenformer.encoders import (
 )
 from eigenformer.kernels import AttentionKernel, Backend, make_kernel
 from eigenformer.layer import DegreeScaler, EigenformerLayer, check_batch_norm
+from eigenformer.node_potentials import NodePotentials
 from eigenformer.ragged import RaggedGraphs, name_graph
 
 
@@ -45,7 +46,7 @@ class Eigenformer(nn.Module):
     r"""The graph transformer of `"Graph Transformers without Positional Encodings"
     <https://arxiv.org/abs/2401.17791>`_.
 
-    Encoders, ``config.layers`` times :class:`EigenformerLayer`, a pool and a linear head. Takes a
+    Encoders, ``config.layers`` times :class:`EigenformerLayer`, a pool and a head. Takes a
     PyG ``Data`` or ``Batch`` whose graphs carry a spectrum, see :class:`LaplacianSpectrum`.
 
     Args:
@@ -65,6 +66,11 @@ class Eigenformer(nn.Module):
         self.edge_encoder = (
             None if config.edge_encoder is None else build_encoder(config.edge_encoder, d)
         )
+        self.node_potentials = (
+            NodePotentials(d, config.node_potentials, config.potential_width)
+            if config.node_potentials
+            else None
+        )
         self.input_norm = nn.BatchNorm1d(d) if config.input_norm else None
         self.degree_scaler = DegreeScaler(d) if config.degree_scaler == "shared" else None
         self.layers = nn.ModuleList(
@@ -80,6 +86,7 @@ class Eigenformer(nn.Module):
                 phi_depth=config.phi_depth,
                 phi_gain=config.phi_gain,
                 feature_attention=config.feature_attention,
+                local_branch=config.local_branch,
                 edge_features=config.edge_encoder is not None,
                 psi=config.psi,
             )
@@ -91,7 +98,7 @@ class Eigenformer(nn.Module):
                     first = getattr(self.layers[0], norm)
                     getattr(layer, norm).weight = first.weight
                     getattr(layer, norm).bias = first.bias
-        self.head = nn.Linear(d, config.out_channels)
+        self.head = build_head(d, config.out_channels, config.head_layers)
 
     @classmethod
     def from_preset(cls, name: str, backend: Backend = "auto", **changes: Any) -> Eigenformer:
@@ -175,7 +182,7 @@ class Eigenformer(nn.Module):
         self, batch: Data, draw_seeds: Sequence[int] | None = None
     ) -> tuple[Tensor, Tensor | None, AttentionKernel]:
         """What does not depend on the weights: the features, checked, and the structure."""
-        graphs = RaggedGraphs.from_data(batch, self.head.weight.dtype)
+        graphs = RaggedGraphs.from_data(batch, last_linear(self.head).weight.dtype)
         x, edge_attr = self._features(batch, graphs)
         check_batch_norm(self, graphs.num_nodes)
         draws = self.training or draw_seeds is not None
@@ -195,6 +202,8 @@ class Eigenformer(nn.Module):
         edges = None
         if self.edge_encoder is not None and edge_attr is not None:
             edges = _encode_edges(self.edge_encoder, edge_attr, graphs.graphs)
+        if self.node_potentials is not None:
+            x = self.node_potentials(x, graphs.graphs)
         if self.input_norm is not None:
             x = self.input_norm(x)
         scaler = self.degree_scaler
@@ -223,6 +232,27 @@ class Eigenformer(nn.Module):
         edge_index = batch.edge_index
         edge_graph = graphs.node_graph[[] if edge_index is None else edge_index[1]]
         return x, _feature(batch, "edge_attr", self.edge_encoder, edge_graph)
+
+
+def build_head(channels: int, out_channels: int, layers: int = 1) -> nn.Module:
+    """From a graph or a node to its predictions: a linear map, or a network that narrows.
+
+    Each hidden layer has half the width of the one before it, and a ReLU.
+    """
+    modules: list[nn.Module] = []
+    for _ in range(layers - 1):
+        narrower = max(channels // 2, 1)
+        modules += [nn.Linear(channels, narrower), nn.ReLU()]
+        channels = narrower
+    last = nn.Linear(channels, out_channels)
+    return nn.Sequential(*modules, last) if modules else last
+
+
+def last_linear(head: nn.Module) -> nn.Linear:
+    """The last linear map of a head, whose bias is added to every prediction."""
+    last = head[-1] if isinstance(head, nn.Sequential) else head
+    assert isinstance(last, nn.Linear)
+    return last
 
 
 def build_encoder(spec: EncoderSpec, channels: int) -> FeatureEncoder:

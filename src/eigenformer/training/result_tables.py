@@ -132,7 +132,7 @@ def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:
             f"{paper.result:.{column['digits']}f}",
             *(_paper_cell(table["rows"][name].get(preset.dataset), column) for name in _PEERS),
             f"{summary['epochs_planned']} of {preset.original().training.epochs}",
-            f"{summary['seconds_per_epoch']:.0f} (CPU, {_threads(summary)})",
+            f"{summary['seconds_per_epoch']:.0f} ({_threads(summary)})",
             f"{paper.epoch_seconds:.0f} ({paper.accelerator})",
             f"{summary['peak_memory_mb'] / 1000:.1f} GB",
             f"{paper.memory_gb:.1f} GB",

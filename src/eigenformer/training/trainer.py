@@ -80,7 +80,11 @@ def make_trainer(
     if devices * machines > 1:
         # Running statistics are shared once per epoch (EigenformerTask), not in every step.
         backend = "nccl" if cuda else "gloo"
-        strategy = DDPStrategy(broadcast_buffers=False, process_group_backend=backend)
+        strategy = DDPStrategy(
+            broadcast_buffers=False,
+            process_group_backend=backend,
+            find_unused_parameters=True,  # the bias of W_R, which cancels, has no gradient
+        )
     settings: dict[str, Any] = {
         "accelerator": "gpu" if cuda else "cpu",
         "devices": devices,
