@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenformer.analysis.heads import attention_of
+from eigenformer.analysis.explanation import attention_of
 from eigenformer.analysis.subject import find_subject, graph_of
 from eigenformer.data.errors import DataError
 from eigenformer.data.sbm import pattern

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from eigenformer.analysis.explanation import Explanation, explain
+from eigenformer.analysis.explanation import Explanation, attention_of, explain
 from eigenformer.analysis.filters import learned_filters
-from eigenformer.analysis.heads import attention_of
 from eigenformer.analysis.subject import find_subject
 from eigenformer.model import Eigenformer
 from eigenformer.outputs import Outputs

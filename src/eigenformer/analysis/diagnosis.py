@@ -29,8 +29,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 from torch_geometric.nn import global_mean_pool
 
-from eigenformer.analysis.structure import spread
 from eigenformer.data.batching import GraphDataset
+from eigenformer.data.splits import spread
 from eigenformer.layer import EigenformerLayer
 from eigenformer.model import Eigenformer, last_linear
 from eigenformer.outputs import Outputs

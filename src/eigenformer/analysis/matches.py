@@ -28,8 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from eigenformer.analysis.structure import adjacency_matrices, spread
+from eigenformer.analysis.potentials import adjacency_matrices
 from eigenformer.data.batching import GraphDataset
+from eigenformer.data.splits import spread
 from eigenformer.model import Eigenformer
 from eigenformer.reporting import Reporter
 from eigenformer.training.modes import evaluation_mode
