@@ -51,7 +51,7 @@ def test_exported_edges_may_be_many_or_none(edge_encoder):
 def test_compiled_model_gives_the_same_outputs_and_gradients(backend):
     batch = random_batch([5, 9, 9])
     options = {"node_potentials": 3, "local_branch": True, "head_layers": 2}
-    model = Eigenformer(small_config(layers=1, attention_backend=backend, **options))
+    model = Eigenformer(small_config(layers=1, **options), backend)
     weight = torch.randn(3, 1)  # unequal: a mere sum has gradient 0 behind a batch norm
     expected = model(batch)
     (expected * weight).sum().backward()

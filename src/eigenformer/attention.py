@@ -11,7 +11,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from eigenformer.edges import EncodedEdges, relu_logits
-from eigenformer.kernels import AttentionKernel, AttentionTerms, Backend, prepare
+from eigenformer.kernels import (
+    AttentionKernel,
+    AttentionTerms,
+    Backend,
+    PhiTable,
+    make_kernel,
+)
 from eigenformer.kernels.base import signed_sqrt
 from eigenformer.nearest import unknown
 from eigenformer.options import Psi
@@ -104,19 +110,22 @@ class SpectrumAwareAttention(nn.Module):
         graphs: AttentionKernel | Data,
         edge_attr: Tensor | EncodedEdges | None = None,
         return_attention: bool = False,
+        table: PhiTable | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         r"""Attends over each graph.
 
         Args:
             x: Node features ``[Σn, d]``.
             graphs: The batch with its spectrum; or, where several layers share it, what
-                :func:`eigenformer.kernels.prepare` made of it.
+                :func:`eigenformer.kernels.make_kernel` made of it.
             edge_attr: Encoded edge features ``[M, d]``, one row per column of ``edge_index``, where
                 pairs that are no edge have zeros; otherwise see :class:`EncodedEdges`.
             return_attention: Also return the attention of each graph, ``[heads, n, n]``.
+            table: φ₁ and φ₂ on this batch, where ``graphs.tables`` evaluated those of several
+                layers together.
         """
         if isinstance(graphs, Data):
-            graphs = prepare(RaggedGraphs.from_data(graphs, x.dtype), self.backend)
+            graphs = make_kernel(RaggedGraphs.from_data(graphs, x.dtype), self.backend)
         if x.shape != (graphs.graphs.num_nodes, self.channels):
             raise ValueError(
                 f"x: shape {tuple(x.shape)}, expected one row of {self.channels} for each of "
@@ -155,6 +164,7 @@ class SpectrumAwareAttention(nn.Module):
             edge_values=edge_values,
             edge_kind=None if edges is None else edges.kind,
             edge_coefficients=None if edges is None else edges.coefficients,
+            table=table,
         )
         dropout = self.dropout if self.training else 0.0
         # Logits stay in full precision under autocast: φ₁ and ψ are steep where they matter.

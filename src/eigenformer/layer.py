@@ -12,7 +12,7 @@ from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.batch_norm import BatchNorm
 from eigenformer.edges import EncodedEdges
 from eigenformer.feed_forward import FeedForward
-from eigenformer.kernels import AttentionKernel, prepare
+from eigenformer.kernels import AttentionKernel, PhiTable, make_kernel
 from eigenformer.local_branch import LocalBranch
 from eigenformer.ragged import RaggedGraphs
 
@@ -119,6 +119,7 @@ class EigenformerLayer(nn.Module):
         edge_attr: Tensor | EncodedEdges | None = None,
         degree_scale: Tensor | None = None,
         return_attention: bool = False,
+        table: PhiTable | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Updates the nodes.
 
@@ -127,9 +128,9 @@ class EigenformerLayer(nn.Module):
         """
         if isinstance(graphs, Data):
             structure = RaggedGraphs.from_data(graphs, x.dtype)
-            graphs = prepare(structure, self.attention.backend)
+            graphs = make_kernel(structure, self.attention.backend)
         check_batch_norm(self, x.size(0))
-        attended = self.attention(x, graphs, edge_attr, return_attention)
+        attended = self.attention(x, graphs, edge_attr, return_attention, table)
         attended, attention = attended if return_attention else (attended, None)
         if degree_scale is None and self.degree_scaler is not None:
             degree_scale = self.degree_scaler.scale(graphs.graphs.degrees)

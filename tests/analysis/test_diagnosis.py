@@ -10,18 +10,18 @@ import pytest
 import torch
 
 from eigenformer.analysis.diagnosis import diagnose, diagnosis_table, part_of
-from eigenformer.analysis.explanation import attention_of
+from eigenformer.analysis.heads import attention_of
 from eigenformer.analysis.matches import untrained
 from eigenformer.config import load_preset, presets
 from eigenformer.data import GraphDataset
 from eigenformer.data.fields import Field
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.outputs import Outputs
 from eigenformer.training.data_module import EpochBatches
 from eigenformer.training.losses import loss_sums, mean_loss
-from eigenformer.training.task import read_targets
+from eigenformer.training.module import read_targets
 
 OUTPUTS = Outputs("node", "multilabel", 1)
 

@@ -7,47 +7,25 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
 from eigenformer.analysis.filters import Filters, learned_filters
-from eigenformer.analysis.subject import Subject, find_subject, graph_of
+from eigenformer.analysis.graph_view import Subject, find_subject, graph_of
+from eigenformer.analysis.heads import attention_of
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
-from eigenformer.data.sources import Sources
-from eigenformer.model import Eigenformer
+from eigenformer.data.workspace import Sources
 from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
 from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
-from eigenformer.training.evaluation import evaluation_mode, trained_on
+from eigenformer.training.evaluation import trained_on
 from eigenformer.training.features import featurizer_of, unseen_atoms
-from eigenformer.training.inputs import load_data
+from eigenformer.training.loading import load_data
+from eigenformer.training.module import read_targets
 from eigenformer.training.prediction import in_units
-from eigenformer.training.task import read_targets
 
 MOST_WEIGHTS = 20_000_000
 """Above this many attention weights a page is too heavy to open."""
-
-
-@dataclass(frozen=True, eq=False)
-class HeadAttention:
-    """A model's prediction for one graph, and all its attention.
-
-    Args:
-        prediction: ``[1, out]``, or ``[n, out]`` for a node task; raw, as the model gives it.
-        weights: ``[layers, heads, n, n]``; row i says where node i looks, and sums to 1.
-    """
-
-    prediction: Tensor
-    weights: Tensor
-
-
-@torch.no_grad()
-def attention_of(model: Eigenformer, data: Data) -> HeadAttention:
-    """What a model predicts for a graph and where its heads look, in evaluation mode."""
-    with evaluation_mode(model):
-        prediction, layers = model(data, return_attention=True)
-    return HeadAttention(prediction, torch.stack([graphs[0] for graphs in layers]))
 
 
 @dataclass(frozen=True, eq=False)

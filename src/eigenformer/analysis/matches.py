@@ -28,10 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from eigenformer.analysis.potentials import adjacency_matrices
+from eigenformer.analysis.adjacency import adjacency_matrices, spread
 from eigenformer.data.batching import GraphDataset
-from eigenformer.data.splits import spread
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.reporting import Reporter
 from eigenformer.training.modes import evaluation_mode
 
@@ -133,7 +132,7 @@ def untrained(model: Eigenformer, seed: int = 0) -> Eigenformer:
     """The same architecture with new weights: what there is before anything is learned."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Eigenformer(model.config).to(next(model.parameters()).dtype)
+        return Eigenformer(model.config, model.backend).to(next(model.parameters()).dtype)
 
 
 def match_table(learned: Matches, new: Matches) -> str:

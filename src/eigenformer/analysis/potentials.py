@@ -16,11 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from eigenformer.analysis.adjacency import adjacency_matrices, spread
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
-from eigenformer.data.fields import packed_rows
 from eigenformer.data.spectra import Spectra, find_spectra, memory_spectra, spectra_of
-from eigenformer.data.splits import spread
 
 # Entries of the arrays that are held at once.
 _CHUNK_ENTRIES = 1 << 22
@@ -110,17 +109,6 @@ def mean_potentials(
             sums[kind].add(values[known], weights[known])
     curves = {kind: ratio.curve(min(_FEWEST, count)) for kind, ratio in sums.items()}
     return Potentials(name, count, bandwidth, places, curves["adjacent"], curves["others"])
-
-
-def adjacency_matrices(archive: GraphArchive, graphs: np.ndarray, n: int) -> np.ndarray:
-    """The undirected simple graphs behind some graphs of n nodes, ``[graphs, n, n]``."""
-    rows, offsets = packed_rows(archive.edge_offsets, graphs)
-    source, target = archive.edge_index[:, rows].astype(np.int64)
-    graph = np.repeat(np.arange(len(graphs)), np.diff(offsets))
-    adjacency = np.zeros((len(graphs), n, n), np.float32)
-    adjacency[graph, source, target] = adjacency[graph, target, source] = 1
-    adjacency[:, np.arange(n), np.arange(n)] = 0
-    return adjacency
 
 
 def _graph_means(

@@ -26,7 +26,7 @@ def preset_row(name: str) -> tuple[str, ...]:
     import torch
 
     from eigenformer.config import load_preset
-    from eigenformer.model import Eigenformer
+    from eigenformer.models.eigenformer import Eigenformer
 
     preset = load_preset(name)
     with torch.device("meta"):  # shapes only: nothing is allocated or drawn

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from eigenformer.config.settings import ConfigError, Settings, require_positive
-from eigenformer.options import Backend, DegreeScaling, FrequencyDraw, Pooling, Psi
+from eigenformer.options import DegreeScaling, FrequencyDraw, Pooling, Psi
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,6 @@ class EigenformerConfig(Settings):
         frequency_fraction: The share of each graph's frequencies used in a training step.
         frequency_draw: Draw them as whole ``eigenspaces``, or one by one (``literal``, the
             paper's way, which makes the output depend on the choice of eigenvectors).
-        attention_backend: How attention is computed: ``auto``, ``native``, ``torch`` or
-            ``literal``.
     """
 
     node_encoder: EncoderSpec
@@ -137,7 +135,6 @@ class EigenformerConfig(Settings):
     norm_shared: bool = False
     frequency_fraction: float = 1.0
     frequency_draw: FrequencyDraw = "eigenspaces"
-    attention_backend: Backend = "auto"
 
     def check(self) -> None:
         require_positive(

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from eigenformer.config.model import EigenformerConfig
 from eigenformer.config.settings import ConfigError, Settings, require_positive
-from eigenformer.options import InitialBias, MetricName, Precision, SplitBy, TargetKind
+from eigenformer.options import (
+    Backend,
+    InitialBias,
+    MetricName,
+    Precision,
+    SplitBy,
+    TargetKind,
+)
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,8 @@ class RunConfig(Settings):
         devices: Processes (or GPUs) per machine.
         machines: How many machines.
         precision: ``32``, ``64``, or mixed: ``bf16``, ``16``.
+        backend: How attention is computed: ``auto``, ``native``, ``torch`` or ``literal``. All
+            are exact.
     """
 
     data: DataConfig
@@ -155,6 +164,7 @@ class RunConfig(Settings):
     devices: int = 1
     machines: int = 1
     precision: Precision = "32"
+    backend: Backend = "auto"
 
     def check(self) -> None:
         require_positive(self, "devices", "machines")

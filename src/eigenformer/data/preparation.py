@@ -14,9 +14,9 @@ from eigenformer.data.building import build_archive, changed_files, named_files
 from eigenformer.data.errors import DamagedError, DataError, Problem
 from eigenformer.data.own import OwnData
 from eigenformer.data.reading import check_used, own_files, read_own
-from eigenformer.data.sources import Sources
 from eigenformer.data.spectra import Spectra, spectra_of
 from eigenformer.data.tables import SUFFIXES
+from eigenformer.data.workspace import Sources
 from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Which graphs to train on, to validate on, to test on, and to look at."""
+"""Which graphs to train on, to validate on, and to test on."""
 
 from __future__ import annotations
 
@@ -86,13 +86,6 @@ def check_fractions(fractions: Sequence[float]) -> None:
         raise DataError(
             f"fractions: three numbers that add up to 1 ({', '.join(SPLITS)}), got {fractions}"
         )
-
-
-def spread(count: int, limit: int | None = None) -> np.ndarray:
-    """The places of at most ``limit`` of ``count`` things, evenly spread (default: all)."""
-    if limit is not None and limit < 1:
-        raise DataError(f"limit: must be at least 1, got {limit}")
-    return np.linspace(0, count - 1, min(limit or count, count)).round().astype(np.int64)
 
 
 def _sizes(count: int, fractions: Sequence[float]) -> list[int]:

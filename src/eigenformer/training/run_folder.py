@@ -26,6 +26,7 @@ from typing import Any
 import yaml
 
 from eigenformer.config import ConfigError, RunConfig, parse_yaml
+from eigenformer.config.old_formats import upgrade_run
 from eigenformer.files import write_atomic
 
 CONFIG, METRICS, CHECKPOINT, SUMMARY = "config.yaml", "metrics.csv", "last.ckpt", "summary.json"
@@ -169,7 +170,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
         raise RunError(f"{file}: cannot be read as YAML ({error})") from None
     if not isinstance(content, dict):
         raise RunError(f"{file}: holds no settings")
-    return content
+    return upgrade_run(content)
 
 
 def _without_nan(value: Any) -> Any:

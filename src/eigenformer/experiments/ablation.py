@@ -1,0 +1,202 @@
+"""The same training again with one thing changed: what that thing is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eigenformer.config import ConfigError, RunConfig, load_preset, merge, presets
+from eigenformer.experiments.reproduction import finish_run
+from eigenformer.model_folder import load_model
+from eigenformer.nearest import unknown
+from eigenformer.ragged import RaggedGraphs
+from eigenformer.reporting import Reporter
+from eigenformer.training.evaluation import evaluate, seeded_batches
+from eigenformer.training.loading import TrainingData
+from eigenformer.training.planning import plan
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to change a model.
+
+    Args:
+        name: What to call it, also in the names of folders.
+        model: The settings that make the change.
+    """
+
+    name: str
+    model: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a variant.
+
+    Args:
+        variant: Which one.
+        parameters: Of its model.
+        test: The test metric of each seed, with all frequencies.
+        drawn: The same with a part of the frequencies, as in training, the mean over a few draws;
+            equal to ``test`` where training used all of them.
+        kept: The share of frequencies that those draws kept.
+    """
+
+    variant: Variant
+    parameters: int
+    test: tuple[float, ...]
+    drawn: tuple[float, ...]
+    kept: float = 1.0
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """All variants, in order.
+
+    Args:
+        name: The preset.
+        metric: What the figures are.
+        seeds: Of each variant.
+        epochs: Of each training.
+        limit: Graphs of each split; None for all.
+        higher_is_better: Of the metric.
+        outcomes: One for each variant.
+    """
+
+    name: str
+    metric: str
+    seeds: tuple[int, ...]
+    epochs: int
+    limit: int | None
+    higher_is_better: bool
+    outcomes: tuple[Outcome, ...] = field(repr=False)
+
+    @property
+    def schedule(self) -> str:
+        """How long each training was, for a caption."""
+        full = load_preset(self.name).training.epochs
+        part = "" if self.limit is None else f", {self.limit} graphs of each split"
+        length = f"{_count(self.epochs, 'epoch')} (the paper's schedule: {full})"
+        return f"{length}, {_count(len(self.seeds), 'seed')}{part}"
+
+
+def frequency_variants(fractions: Sequence[float]) -> list[Variant]:
+    """Each fraction twice, whole eigenspaces and the paper's literal draw; all of them once."""
+    for fraction in fractions:
+        if not 0 < fraction <= 1:
+            raise ConfigError(f"fractions: must be in (0, 1], got {fraction}")
+    variants = []
+    for fraction in sorted(set(fractions), reverse=True):
+        if fraction == 1:
+            variants.append(Variant("all", {"frequency_fraction": 1.0}))
+            continue
+        for draw in ("eigenspaces", "literal"):
+            settings = {"frequency_fraction": float(fraction), "frequency_draw": draw}
+            variants.append(Variant(f"{fraction:g}-{draw}", settings))
+    return variants
+
+
+def scaler_variants() -> list[Variant]:
+    """The degree scaler: the paper's, one in each layer, none."""
+    kinds = ("shared", "per_layer", "none")
+    return [Variant(kind, {"degree_scaler": kind}) for kind in kinds]
+
+
+def ablate(
+    name: str,
+    variants: Sequence[Variant],
+    seeds: Sequence[int],
+    out: str | Path,
+    wanted: Mapping[str, Any],
+    draws: int = 4,
+    raw_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+    report: Reporter | None = None,
+) -> Ablation:
+    """Trains every variant for every seed, taking up what is there, and tests it.
+
+    Args:
+        name: A preset, a benchmark, or a path to one's own data.
+        variants: What to compare.
+        seeds: One run each.
+        out: Where the runs are, each in a folder of its own.
+        wanted: Other settings than the preset's.
+        draws: How often to draw for the test with a part of the frequencies; the draws are
+            numbered from 0, so that the same ones are made every time.
+        raw_dir: As in :func:`plan`, with the rest.
+        cache_dir: The same.
+        report: The same.
+    """
+    if not seeds or draws < 1:
+        raise ConfigError("seeds, draws: at least one")
+    report = report or Reporter()
+    outcomes = []
+    for number, variant in enumerate(variants, 1):
+        results = []
+        for seed in seeds:
+            settings = {**_settings(name, variant, wanted), "seed": seed}
+            report.say(f"{name}, variant {number} of {len(variants)}: {variant.name}, seed {seed}")
+            config, data = plan(settings, raw_dir, cache_dir, report=report)
+            if not len(data.splits["test"]):
+                raise ConfigError(f"{config.data.dataset}: no graphs in the split 'test'")
+            folder = Path(out) / f"{data.name}-{config.preset}-{variant.name}-seed{seed}"
+            summary = finish_run(folder, config, data, report)
+            results.append((summary, *_with_draws(folder, config, data, draws)))
+        outcomes.append(
+            Outcome(
+                variant,
+                results[0][0]["parameters"],
+                tuple(float(summary["test"]) for summary, _, _ in results),
+                tuple(drawn for _, drawn, _ in results),
+                results[0][2],
+            )
+        )
+    return Ablation(
+        config.preset,
+        data.outputs.metric,
+        tuple(seeds),
+        config.training.epochs,
+        config.data.limit,
+        data.outputs.higher_is_better,
+        tuple(outcomes),
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _settings(name: str, variant: Variant, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    base: dict[str, Any] = {"data": {"dataset": name}}
+    if name in presets():
+        base = {"preset": name, "data": {"dataset": load_preset(name).dataset}}
+    elif not Path(name).exists():
+        near = unknown(f"preset '{name}'", name, presets())
+        raise ConfigError(f"{near}; nor is there such a file or folder")
+    for setting in variant.model:
+        if setting in wanted.get("model", {}):
+            raise ConfigError(f"model.{setting}: this is what the ablation changes")
+    return merge(merge(base, wanted), {"model": variant.model})
+
+
+def _with_draws(
+    folder: Path, config: RunConfig, data: TrainingData, draws: int
+) -> tuple[float, float]:
+    """The test metric with a part of the frequencies, and the share of them that was kept."""
+    model, card = load_model(folder)
+    assert card.outputs is not None
+    dataset, fraction = data.dataset("test"), config.model.frequency_fraction
+    if fraction == 1:
+        return evaluate(model, dataset, card.outputs, config.training.batch_size), 1.0
+    size = config.training.batch_size
+    results = [evaluate(model, dataset, card.outputs, size, draw) for draw in range(draws)]
+    kept = total = 0.0
+    whole = config.model.frequency_draw == "eigenspaces"
+    for batch, seeds in seeded_batches(dataset, size, draw=0):
+        weights = RaggedGraphs.from_data(batch).draw_frequencies(fraction, whole, seeds)
+        assert weights.frequency_weights is not None
+        kept += float(weights.frequency_weights.sum())
+        total += len(weights.frequency_weights)
+    return sum(results) / draws, kept / total

@@ -1,0 +1,196 @@
+"""Our runs beside the paper's, and both of its result tables. Imports no PyTorch."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eigenformer.config import DataConfig, Preset, RunConfig, load_preset, presets
+from eigenformer.training.overview import Run, find_runs
+from eigenformer.training.run_folder import RunFolder
+
+PAPER_TABLES = ("benchmarking-gnns", "long-range")
+_PEERS = ("GPS", "GRIT")
+
+
+def paper_table(name: str) -> dict[str, Any]:
+    """One of the paper's tables as data: title, columns, and rows of ``[mean, deviation]``."""
+    text = (resources.files("eigenformer") / "paper" / f"{name}.yaml").read_text("utf-8")
+    return yaml.safe_load(text)
+
+
+def result_tables(folder: str | Path) -> str:
+    """Our runs beside the paper's, then both of its tables, as Markdown.
+
+    Runs of a few graphs only (``--limit``, ``size``), with other settings than the preset's, from
+    another model's weights or stopped early do not count, nor do runs with a shorter schedule than
+    another of the same preset. A row that is not the paper's full schedule says how long it was.
+    """
+    runs = [run for run, reason in _judged(folder) if reason is None]
+    tables = [paper_table(name) for name in PAPER_TABLES]
+    parts = [_markdown(table, runs) for table in tables]
+    return "\n\n".join([_run_table(tables, runs), *parts]) + "\n"
+
+
+def mean_and_deviation(values: Sequence[float]) -> tuple[float, float | None]:
+    """The mean, and the standard deviation of the sample where there are several."""
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return statistics.fmean(values), deviation
+
+
+def format_result(mean: float, deviation: float | None, digits: int) -> str:
+    """``mean ± deviation``."""
+    shown = f"{mean:.{digits}f}"
+    return shown if deviation is None else f"{shown} ± {deviation:.{digits}f}"
+
+
+def left_out(folder: str | Path) -> list[tuple[Path, str]]:
+    """The runs that do not count in the tables, each with the reason."""
+    return [(run.path, reason) for run, reason in _judged(folder) if reason is not None]
+
+
+def _judged(folder: str | Path) -> list[tuple[Run, str | None]]:
+    """Every run below a folder, and why it does not count; None if it does."""
+    judged = [(run, _why_not(run)) for run in find_runs(folder)]
+    longest: dict[str, int] = defaultdict(int)
+    for run, reason in judged:
+        if reason is None:
+            preset, epochs = run.summary["preset"], run.summary["epochs_planned"]
+            longest[preset] = max(longest[preset], epochs)
+    taken: set[tuple[str, int]] = set()
+    for place, (run, reason) in enumerate(judged):
+        preset, seed = run.summary.get("preset", ""), run.summary.get("seed", 0)
+        if reason is not None:
+            continue
+        if run.summary["epochs_planned"] < longest[preset]:
+            judged[place] = run, "a shorter schedule than another run of the preset"
+        elif (preset, seed) in taken:
+            judged[place] = run, f"another run of the preset with seed {seed} is there"
+        else:
+            taken.add((preset, seed))
+    return judged
+
+
+def _why_not(run: Run) -> str | None:
+    """Why a run does not count; None if it does."""
+    summary = run.summary
+    if not run.finished:
+        return "not finished"
+    if summary.get("preset") not in presets():
+        return "no preset"
+    preset = load_preset(summary["preset"])
+    if summary.get("dataset") != preset.dataset:
+        return "data of your own"
+    if summary.get("limit") is not None or summary.get("size") is not None:
+        return "a part of the graphs"
+    if not isinstance(summary.get("test"), int | float):
+        return "no test figure"
+    if summary.get("epochs", summary["epochs_planned"]) < summary["epochs_planned"]:
+        return "stopped before the end of its schedule"
+    try:
+        config = RunFolder(run.path).read_config()
+    except ValueError:
+        return "settings that cannot be read"
+    if config.start is not None:
+        return "started from another model"
+    return None if _has_presets_settings(config, preset) else "other settings than the preset's"
+
+
+def _has_presets_settings(config: RunConfig, preset: Preset) -> bool:
+    """Whether a run trained the preset's model in the preset's way, but for the epochs."""
+    training = preset.training.with_epochs(config.training.epochs)
+    data = DataConfig(preset.dataset, official=config.data.official)
+    ours = (config.model, config.training, config.data, config.precision)
+    return ours == (preset.model, training, data, "32")
+
+
+def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:
+    """What each run reached and cost, beside the paper's figures and two peers'."""
+    lines = [
+        "**Our runs**",
+        "",
+        "| preset | seed | test | paper | GPS | GRIT | epochs | seconds an epoch | paper | "
+        "peak memory | paper |",
+        "|" + " --- |" * 11,
+    ]
+    for run in sorted(runs, key=lambda run: (run.summary["preset"], run.summary["seed"])):
+        summary, preset = run.summary, load_preset(run.summary["preset"])
+        table = next(t for t in tables if preset.dataset in t["columns"])
+        column = table["columns"][preset.dataset]
+        test = (100 if column["percent"] else 1) * summary["test"]
+        paper = preset.paper
+        cells = [
+            preset.name,
+            str(summary["seed"]),
+            f"{column['metric']} {test:.{column['digits']}f}",
+            f"{paper.result:.{column['digits']}f}",
+            *(_paper_cell(table["rows"][name].get(preset.dataset), column) for name in _PEERS),
+            f"{summary['epochs_planned']} of {preset.original().training.epochs}",
+            f"{summary['seconds_per_epoch']:.0f} ({_threads(summary)})",
+            f"{paper.epoch_seconds:.0f} ({paper.accelerator})",
+            f"{summary['peak_memory_mb'] / 1000:.1f} GB",
+            f"{paper.memory_gb:.1f} GB",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines if len(lines) > 4 else [*lines[:2], "None here."])
+
+
+def _threads(summary: dict[str, Any]) -> str:
+    count = summary["threads"] * summary["processes"]
+    return "1 thread" if count == 1 else f"{count} threads"
+
+
+def _markdown(table: dict[str, Any], runs: list[Run]) -> str:
+    columns = table["columns"]
+    arrows = {"lower": "↓", "higher": "↑"}
+    header = [f"{c['label']}, {c['metric']} {arrows[c['better']]}" for c in columns.values()]
+    lines = [
+        f"**{table['title']}**",
+        "",
+        " | ".join(["| model", *header]) + " |",
+        "| --- |" + " --- |" * len(columns),
+    ]
+    for name, row in table["rows"].items():
+        cells = [_paper_cell(row.get(key), column) for key, column in columns.items()]
+        lines.append(" | ".join([f"| {name}", *cells]) + " |")
+    for name, results in _own_rows(columns, runs).items():
+        cells = [results.get(key, "-") for key in columns]
+        lines.append(" | ".join([f"| **{name}**", *cells]) + " |")
+    return "\n".join(lines)
+
+
+def _paper_cell(value: list[float] | None, column: dict[str, Any]) -> str:
+    if value is None:
+        return "-"
+    deviation = value[1] if len(value) > 1 else None
+    return format_result(value[0], deviation, column["digits"])
+
+
+def _own_rows(columns: dict[str, Any], runs: list[Run]) -> dict[str, dict[str, str]]:
+    groups: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+    for run in runs:
+        dataset = run.summary["dataset"]
+        if dataset in columns:
+            factor = 100 if columns[dataset]["percent"] else 1
+            groups[_label(run), dataset][run.summary["seed"]] = factor * run.summary["test"]
+    rows: dict[str, dict[str, str]] = {}
+    for (label, dataset), by_seed in sorted(groups.items()):
+        mean, deviation = mean_and_deviation(list(by_seed.values()))
+        count = f" ({len(by_seed)} {'seed' if len(by_seed) == 1 else 'seeds'})"
+        shown = format_result(mean, deviation, columns[dataset]["digits"])
+        rows.setdefault(label, {})[dataset] = shown + count
+    return rows
+
+
+def _label(run: Run) -> str:
+    preset, planned = load_preset(run.summary["preset"]), run.summary["epochs_planned"]
+    feat = " (feat.)" if preset.model.feature_attention else ""
+    variant = f" {preset.variant}" if preset.variant else ""
+    full = preset.original().training.epochs
+    return f"Eigenformer{feat}{variant}, ours" + ("" if planned == full else f", {planned} epochs")

@@ -1,0 +1,114 @@
+"""Exact attention in plain PyTorch, any device and type: memory O(H·Σn²) whatever φ's width.
+
+Two facts make it cheap. The score Σ_k u_k[i] u_k[j] φ₂(λ_k) is an ordinary product of queries
+U·φ₂(Λ) and keys U; and φ₁, a ReLU network of one variable, is linear between a few knots, so
+that evaluating it on a pair is a table lookup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from eigenformer.kernels.base import AttentionKernel, AttentionTerms, PhiTable, ScalarFunction
+from eigenformer.kernels.padded import PaddedGraphs
+from eigenformer.options import Backend
+from eigenformer.ragged import RaggedGraphs
+from eigenformer.scalar_mlp import ScalarMLP
+
+# A graph joins a group if it has at least this share of the nodes of its largest member.
+_SMALLEST_SHARE = 0.8
+# |score| ≤ max |φ₂| holds in exact arithmetic; rounding may exceed it a little.
+_ROUNDING_MARGIN = 1 + 1e-3
+
+
+class TorchAttention(AttentionKernel):
+    """Attention by groups of graphs of similar size, with φ₁ by its linear pieces."""
+
+    name: ClassVar[Backend] = "torch"
+
+    def __init__(self, graphs: RaggedGraphs) -> None:
+        super().__init__(graphs)
+        self.groups = [PaddedGraphs(graphs, members) for members in _similar_sizes(graphs.sizes)]
+        # One gather takes all nodes to their places in all groups, one more takes them back.
+        self.gather = torch.cat([group.node for group in self.groups])
+        present = torch.cat([group.present.flatten() for group in self.groups])
+        place = torch.arange(self.gather.size(0), device=present.device)
+        self.place = torch.zeros_like(graphs.node_graph).index_add(0, self.gather, place * present)
+        # Rows of U have norm 1; those of a spectrum from elsewhere are bounded all the same.
+        norms = [group.eigenvectors.square().sum(-1).amax() for group in self.groups]
+        self.longest = torch.stack(norms).amax()
+
+    def attend(
+        self,
+        terms: AttentionTerms,
+        dropout: float = 0.0,
+        keep: Tensor | None = None,
+        return_attention: bool = False,
+    ) -> tuple[Tensor, list[Tensor] | None]:
+        terms = terms.by_edge()
+        table = terms.table or self._table(terms.phi1, terms.phi2)
+        importance = table.importance.T
+        values, queries, keys = map(self._pad, (terms.values, terms.queries, terms.keys))
+        attended: list[Tensor] = []
+        attentions: dict[int, Tensor] = {}
+        for group, v, q, k in zip(self.groups, values, queries, keys, strict=True):
+            u = group.eigenvectors
+            logits = table.phi1((u * group.importance(importance)[:, :, None]) @ u.mT)
+            if q is not None and k is not None:
+                logits = logits + terms.feature_logits(q, k)
+            if terms.edge_logits is not None:
+                at_edges = terms.edge_logits.index_select(0, group.edge).T
+                logits = logits.flatten(1).index_add(1, group.edge_pair, at_edges).view_as(logits)
+            attention = logits.masked_fill(~group.present[:, None, :], -torch.inf).softmax(-1)
+            if return_attention:
+                attentions |= group.each(attention)
+            attention = (
+                F.dropout(attention, dropout) if keep is None else attention * group.pairs(keep)
+            )
+            out = (attention @ v).permute(1, 2, 0, 3).flatten(0, 1)
+            if terms.edge_values is not None:
+                at_edges = attention.flatten(1).index_select(1, group.edge_pair).T
+                message = at_edges[..., None] * terms.edge_values.index_select(0, group.edge)
+                out = out.index_add(0, group.edge_target, message)
+            attended.append(out)
+        out = torch.cat(attended).index_select(0, self.place)
+        return out, [attentions[g] for g in sorted(attentions)] if return_attention else None
+
+    def tables(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> list[PhiTable]:
+        return [self._table(*pair) for pair in phis]
+
+    def _table(self, phi1: ScalarFunction, phi2: ScalarFunction) -> PhiTable:
+        if not isinstance(phi1, ScalarMLP):
+            raise TypeError(
+                f"phi1 is a {type(phi1).__name__}, whose linear pieces are not known: use "
+                f"the 'literal' backend, which takes any function"
+            )
+        importance = phi2(self.graphs.eigenvalues.expand(phi1.heads, -1))
+        if self.graphs.frequency_weights is not None:
+            importance = importance * self.graphs.frequency_weights
+        # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
+        bound = importance.detach().abs().amax(1) * (self.longest * _ROUNDING_MARGIN)
+        return PhiTable(importance.T, phi1.linear_pieces(-bound, bound))
+
+    def _pad(self, nodes: Tensor | None) -> list[Any]:
+        """``[Σn, heads, C]`` as one ``[heads, B, width, C]`` per group; None for None."""
+        if nodes is None:
+            return [None] * len(self.groups)
+        places = nodes.index_select(0, self.gather)
+        parts = places.split([group.node.size(0) for group in self.groups])
+        return [group.heads_first(part) for group, part in zip(self.groups, parts, strict=True)]
+
+
+def _similar_sizes(sizes: tuple[int, ...]) -> list[list[int]]:
+    """Graphs from the largest down, a new group whenever one would be padded too much."""
+    groups: list[list[int]] = []
+    for graph in sorted(range(len(sizes)), key=lambda g: -sizes[g]):
+        if not groups or sizes[graph] < _SMALLEST_SHARE * sizes[groups[-1][0]]:
+            groups.append([])
+        groups[-1].append(graph)
+    return groups

@@ -1,0 +1,81 @@
+"""The graphs that are measured on: those of a prepared archive, or random ones of its sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import coalesce, remove_self_loops
+
+from eigenformer.config import EncoderSpec
+from eigenformer.spectrum import LaplacianSpectrum
+from eigenformer.speed.setups import WORKLOADS, Setup, Workload
+
+
+def find_archive(workload: str, cache_dir: Path) -> Path | None:
+    """The workload's own graphs, where they were prepared."""
+    for name in WORKLOADS[workload].datasets:
+        # PATTERN's folder also tells how many graphs were drawn.
+        for manifest in sorted(cache_dir.glob(f"{name}*/manifest.json")):
+            return manifest.parent
+    return None
+
+
+def make_batch(setup: Setup) -> Batch:
+    """The batch of one measurement, with spectra and with the features its model takes."""
+    load = WORKLOADS[setup.workload]
+    spectrum = LaplacianSpectrum()
+    if setup.nodes is not None:
+        graphs = [_random_graph(setup.nodes, 4.0)]
+        spectrum = LaplacianSpectrum(k=min(64, setup.nodes))
+    elif setup.archive is not None:
+        graphs = _from_archive(setup.archive, load)
+    else:
+        sizes = torch.linspace(load.low, load.high, load.graphs).round().long().tolist()
+        graphs = [_random_graph(n, load.degree) for n in sizes]
+    for graph in graphs:
+        _add_features(graph, setup)
+    return Batch.from_data_list(spectrum.many(graphs))
+
+
+def _from_archive(folder: str, load: Workload) -> list[Data]:
+    from eigenformer.data.archive import GraphArchive
+
+    archive = GraphArchive.open(folder)
+    chosen = [archive[int(i)] for i in archive.indices("train")[: load.graphs]]
+    if len(chosen) < load.graphs:
+        raise ValueError(f"{folder}: {len(chosen)} graphs to train on, expected {load.graphs}")
+    names = ("x", "edge_index", "edge_attr")
+    return [Data(num_nodes=g.num_nodes, **{n: g[n] for n in names if n in g}) for g in chosen]
+
+
+def _random_graph(nodes: int, degree: float) -> Data:
+    """A path through all nodes, which keeps it connected, and random edges."""
+    path = torch.arange(nodes)
+    random = torch.randint(nodes, (2, max(0, int(nodes * (degree - 2) / 2))))
+    edges = torch.cat([torch.stack([path[:-1], path[1:]]), random], 1)
+    edges = coalesce(remove_self_loops(torch.cat([edges, edges.flip(0)], 1))[0])
+    return Data(edge_index=edges, num_nodes=nodes)
+
+
+def _add_features(graph: Data, setup: Setup) -> None:
+    """Random features of the kind that the model's encoders take, where there are none."""
+    config = setup.config()
+    for name, spec, rows in (
+        ("x", config.node_encoder, graph.num_nodes or 0),
+        ("edge_attr", config.edge_encoder, graph.num_edges),
+    ):
+        if graph.get(name) is None:
+            graph[name] = _random_features(spec, rows)
+
+
+def _random_features(spec: EncoderSpec | None, rows: int) -> Any:
+    if spec is None or spec.kind == "ones":
+        return None
+    if spec.kind == "embedding":
+        return torch.randint(1, spec.num_types, (rows,))
+    if spec.kind == "categorical":
+        return torch.stack([torch.randint(size, (rows,)) for size in spec.sizes], 1)
+    return torch.rand(rows, spec.in_channels)

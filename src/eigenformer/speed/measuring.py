@@ -1,0 +1,95 @@
+"""Processor time, wall-clock time and peak memory of a training step."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch_geometric.data import Batch, Data
+
+from eigenformer.speed.batches import make_batch
+from eigenformer.speed.models import make_model
+from eigenformer.speed.setups import Setup
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Processor seconds, wall-clock seconds, megabytes above the level before the step.
+
+    With several threads, processor time includes that of threads that wait for others.
+    """
+
+    cpu: float
+    wall: float
+    memory: float
+    parameters: int
+
+    def best(self, other: Measurement) -> Measurement:
+        """The lesser time and memory of two measurements of the same setup."""
+        return Measurement(
+            min(self.cpu, other.cpu),
+            min(self.wall, other.wall),
+            min(self.memory, other.memory),
+            self.parameters,
+        )
+
+
+def measure(setup: Setup) -> Measurement | None:
+    """Measures in a new process; None where it failed, for want of memory for instance."""
+    source = str(Path(__file__).parents[2])
+    path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, "-m", __package__, json.dumps(dataclasses.asdict(setup))]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return None if result.returncode else Measurement(**json.loads(result.stdout))
+
+
+def measure_here(setup: Setup) -> Measurement:
+    """Measures in this process."""
+    torch.manual_seed(0)
+    torch.set_num_threads(setup.threads)
+    batch, model = make_batch(setup), make_model(setup)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+
+    def step(data: Data) -> None:
+        optimizer.zero_grad()
+        model(data).sum().backward()
+        if setup.part == "step":
+            optimizer.step()
+
+    # Libraries load and buffers grow once, on two graphs: not what is asked for.
+    if setup.nodes is None:
+        step(Batch.from_data_list(batch.to_data_list()[:2]))
+    before = _memory("VmRSS")
+    _forget_peak()
+    cpu, wall = [], []
+    for _ in range(setup.repeats):
+        begin = time.process_time(), time.perf_counter()
+        step(batch)
+        cpu.append(time.process_time() - begin[0])
+        wall.append(time.perf_counter() - begin[1])
+        if len(cpu) == 1:
+            memory = _memory("VmHWM") - before
+    parameters = sum(p.numel() for p in model.parameters())
+    return Measurement(min(cpu), min(wall), memory, parameters)
+
+
+def _memory(field: str) -> float:
+    """VmRSS or VmHWM of this process, in megabytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) / 1024
+    return math.nan
+
+
+def _forget_peak() -> None:
+    """Sets VmHWM to the memory in use now."""
+    Path("/proc/self/clear_refs").write_text("5")

@@ -1,0 +1,111 @@
+"""Keeps a run's record: after every epoch the folder is complete and consistent."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import Checkpoint
+
+from eigenformer.training.environment import peak_memory_mb
+from eigenformer.training.module import TrainingModule
+from eigenformer.training.run_writer import RunWriter
+
+
+class EpochLog(Checkpoint):
+    """Remembers every epoch's metrics and the best weights; with a record, writes them down.
+
+    Lightning calls it after all other callbacks, so that the checkpoint holds what they know.
+
+    Args:
+        record: Where to write; None to keep the best weights in memory only.
+        then: What to do when all is written.
+    """
+
+    def __init__(
+        self,
+        record: RunWriter | None = None,
+        then: Callable[[pl.Trainer, TrainingModule], None] | None = None,
+    ) -> None:
+        self.record, self.then = record, then
+        self.rows: list[dict[str, float]] = []
+        self.best_epoch = 0
+        self.best: float = math.nan
+        self.best_state: dict[str, torch.Tensor] = {}
+        self.seconds: list[float] = []
+        self._started = 0.0
+
+    @property
+    def state_key(self) -> str:
+        """Its name in checkpoints, which is older than its class's."""
+        return "Recorder"
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._started = time.perf_counter()
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        task = pl_module
+        assert isinstance(task, TrainingModule)
+        epoch = trainer.current_epoch + 1
+        self.seconds.append(time.perf_counter() - self._started)
+        row = {"epoch": epoch, "learning_rate": trainer.optimizers[0].param_groups[0]["lr"]}
+        names = (
+            f"{part}_{name}" for name in ("loss", task.outputs.metric) for part in ("train", "val")
+        )
+        row |= {name: task.report[name] for name in names}
+        self.rows.append(row)
+        value = row[task.monitor]
+        if self._is_better(value, task.outputs.higher_is_better):
+            self.best_epoch, self.best = epoch, value
+            self._keep_best(trainer, task)
+        if self.record is not None:
+            trainer.save_checkpoint(self.record.folder.checkpoint)
+            if trainer.is_global_zero:
+                self.record.folder.write_metrics(self.rows)
+                self.write_summary("running")
+        if self.then is not None:
+            self.then(trainer, task)
+
+    def write_summary(self, state: str, **more: Any) -> None:
+        """Writes what is known of the run so far."""
+        if self.record is not None:
+            summary = self.record.summary({**self.known(), "state": state, **more})
+            self.record.folder.write_summary(summary)
+
+    def known(self) -> dict[str, Any]:
+        """What the run has come to so far."""
+        # The median: what an epoch takes, also where the machine was busy or asleep for a while.
+        seconds = statistics.median(self.seconds) if self.seconds else None
+        return {
+            "epochs": len(self.rows),
+            "best_epoch": self.best_epoch or None,
+            "best_validation": self.best if self.best_epoch else None,
+            "train": {k: v for k, v in self.rows[-1].items() if k != "epoch"} if self.rows else {},
+            "seconds_per_epoch": seconds,
+            "peak_memory_mb": round(peak_memory_mb(), 1),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        state = {"rows": self.rows, "best_epoch": self.best_epoch, "best": self.best}
+        return {**state, "seconds": self.seconds}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.rows, self.seconds = list(state_dict["rows"]), list(state_dict["seconds"])
+        self.best_epoch, self.best = state_dict["best_epoch"], state_dict["best"]
+
+    def _is_better(self, value: float, higher: bool) -> bool:
+        if not self.best_epoch or math.isnan(self.best):
+            return True
+        return value > self.best if higher else value < self.best
+
+    def _keep_best(self, trainer: pl.Trainer, task: TrainingModule) -> None:
+        if self.record is None:
+            state = task.model.state_dict()
+            self.best_state = {k: v.detach().cpu().clone() for k, v in state.items()}
+        elif trainer.is_global_zero:
+            self.record.save_best(self.best_epoch, self.best)

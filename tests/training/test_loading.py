@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from eigenformer.config import DataConfig
+from eigenformer.data.archive import GraphArchive
+from eigenformer.data.fields import Task
+from eigenformer.data.spectra import memory_spectra
+from eigenformer.training import loading
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "metric"), [("peptides-func", "average_precision"), ("pattern", "auroc")]
+)
+def test_peptides_are_judged_by_average_precision(benchmark, metric, monkeypatch):
+    """Labels of graphs: those of that benchmark, and any other ones."""
+    edges = torch.tensor([[0, 1], [1, 0]])
+    graphs = [Data(edge_index=edges, num_nodes=2, y=torch.tensor([[0.0, 1.0]])) for _ in range(3)]
+    archive = GraphArchive.from_data_list(graphs, levels={"y": "graph"})
+    archive = archive.with_task(Task("graph", "multilabel", 2)).with_split(["train", "val", "test"])
+    prepared = SimpleNamespace(archive=archive, spectra=memory_spectra(archive))
+    monkeypatch.setattr(loading, "prepare", lambda *_, **__: prepared)
+    data = loading.load_data(DataConfig(benchmark))
+    assert data.outputs.metric == metric
+    assert len(data.dataset("all")) == 3
