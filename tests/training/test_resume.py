@@ -7,8 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
+import torch
 
 from eigenformer.cli import main
+from eigenformer.training.checkpoint_io import AtomicCheckpointIO
 from eigenformer.training.run_folder import RunFolder
 from tests.training.samples import SMALL, finish, start, wait_for_epochs
 
@@ -48,6 +50,19 @@ def test_killed_and_resumed_ends_with_the_same_bits(unstopped, table, tmp_path):
     summaries = [RunFolder(p).read_summary() for p in (tmp_path / "run", unstopped)]
     assert summaries[0]["test"] == summaries[1]["test"]
     assert summaries[0]["epochs"] == 12
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_checkpoint_of_an_earlier_version_is_resumed_to_the_same_bits(unstopped, table, tmp_path):
+    process = start(*_command(table, "run"), cwd=tmp_path)
+    wait_for_epochs(process, tmp_path / "run", 2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    checkpoint = tmp_path / "run" / "last.ckpt"
+    torch.save(AtomicCheckpointIO().load_checkpoint(checkpoint), checkpoint)
+    assert main(["train", "--resume", str(tmp_path / "run")]) == 0
+    for name in ("model.safetensors", "metrics.csv"):
+        assert (tmp_path / "run" / name).read_bytes() == (unstopped / name).read_bytes(), name
 
 
 def test_the_same_command_twice_gives_the_same_metrics(unstopped, table, tmp_path, monkeypatch):

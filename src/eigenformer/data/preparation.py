@@ -90,7 +90,7 @@ def prepare(
         lambda: sources.locate(name, make.layouts) if make.layouts else [],
         lambda files: make.build(files, report),
         report,
-        lambda: sources.fetch(name, make.layouts, report),
+        partial(sources.fetch, name, make.layouts, report) if make.layouts else None,
     )
     spectra = None
     if with_spectra:
@@ -236,8 +236,7 @@ def _build(
         archive = _current(path, origin, inputs, report)
         if archive is not None:  # another process was quicker
             return archive
-        if files is None:
-            files = fetch() if fetch is not None else []
+        files = fetch() if fetch is not None else files or []  # checked, too, if it was there
         report.say(f"building the archive in {path}")
         try:
             built = make(files)

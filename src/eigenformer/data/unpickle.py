@@ -8,7 +8,6 @@ made anew (:mod:`eigenformer.data.plain_values`).
 
 from __future__ import annotations
 
-import os
 import struct
 import tempfile
 import zipfile
@@ -29,6 +28,7 @@ from eigenformer.data.pickle_machine import (
     Refused,
 )
 from eigenformer.data.plain_values import PlainValues, element_size, elements, of_kind
+from eigenformer.data.stored_zip import StoredZip
 
 MAX_BYTES = 8 << 30
 """Of a file, unpacked."""
@@ -81,39 +81,23 @@ def _load(stream: IO[bytes], name: str, names: frozenset[Any], what: str) -> Any
 
 def _zipped(file: IO[bytes], names: frozenset[Any]) -> Any:
     """A ``.pt`` file as PyTorch writes it: a pickle, and every storage beside it."""
-    size = file.seek(0, os.SEEK_END)
-    with _opened(file) as archive:
-        members = {info.filename: info for info in archive.infolist()}
-        pickles = [name for name in members if name.endswith("/data.pkl") and name.count("/") == 1]
-        if len(pickles) != 1:
-            raise Refused("does not have one data.pkl")
-        folder = pickles[0].removesuffix("data.pkl")
-        left = size
+    archive = StoredZip(file)
+    pickles = [name for name in archive.names if name.endswith("/data.pkl")]
+    if len(pickles) != 1:
+        raise Refused("does not have one data.pkl")
+    folder = pickles[0].removesuffix("data.pkl")
+    if f"{folder}byteorder" in archive.names and archive.read(f"{folder}byteorder") != b"little":
+        raise Refused("was written on a big-endian machine")
+    rows: dict[str, Tensor] = {}
 
-        def read(member: str) -> bytes:
-            nonlocal left
-            info = members.get(member)
-            if info is None:
-                raise Refused("lacks one of its storages")
-            left -= info.file_size
-            # Storages are not compressed, and no two of them have bytes in common.
-            if info.compress_type != zipfile.ZIP_STORED or left < 0:
-                raise Refused("is compressed, or claims more bytes than it has")
-            with _damaged():
-                return archive.read(info)
+    def storage(reference: Any) -> Tensor:
+        kind, key, count = _storage_key(reference)
+        if key not in rows:
+            rows[key] = elements(archive.read(f"{folder}data/{key}"), kind, count)
+        return of_kind(rows[key], kind)
 
-        if f"{folder}byteorder" in members and read(f"{folder}byteorder") != b"little":
-            raise Refused("was written on a big-endian machine")
-        rows: dict[str, Tensor] = {}
-
-        def storage(reference: Any) -> Tensor:
-            kind, key, count = _storage_key(reference)
-            if key not in rows:
-                rows[key] = elements(read(f"{folder}data/{key}"), kind, count)
-            return of_kind(rows[key], kind)
-
-        described = PickleMachine(read(pickles[0]), 0, names).run()
-        return PlainValues(size, storage).make(described)
+    described = PickleMachine(archive.read(pickles[0]), 0, names).run()
+    return PlainValues(archive.size, storage).make(described)
 
 
 def _legacy(data: bytes, names: frozenset[Any]) -> Any:
@@ -175,21 +159,6 @@ def _storage_key(reference: Any) -> tuple[Any, str, int]:
     ):
         raise Refused("has a storage of another form")
     return kind, place, count
-
-
-def _opened(file: IO[bytes]) -> zipfile.ZipFile:
-    with _damaged():
-        return zipfile.ZipFile(file)
-
-
-@contextmanager
-def _damaged() -> Iterator[None]:
-    """What Python raises for a zip file that is none, in our words."""
-    try:
-        yield
-    except (zipfile.BadZipFile, ValueError, RuntimeError, OSError, EOFError, struct.error) as error:
-        reason = str(error).splitlines()[0][:100] if str(error) else type(error).__name__
-        raise Refused(f"a damaged zip file: {reason}") from None
 
 
 def _blocks(stream: IO[bytes]) -> Iterator[bytes]:

@@ -11,7 +11,6 @@ import collections
 import io
 import json
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,8 @@ from lightning.pytorch.plugins.io import CheckpointIO
 from torch import Tensor
 
 from eigenformer.data.errors import DataError
+from eigenformer.data.pickle_machine import Refused
+from eigenformer.data.stored_zip import StoredZip
 from eigenformer.data.unpickle import load_arrays_from
 from eigenformer.files import write_atomic
 from eigenformer.training.run_folder import RunError
@@ -43,7 +44,7 @@ class AtomicCheckpointIO(CheckpointIO):
         path = Path(path)
         try:
             state = _read(path)
-        except DataError as error:
+        except (Refused, DataError, OSError) as error:
             reason = str(error).removeprefix(f"{path}: ")
             raise RunError(f"{path}: damaged, or not a checkpoint ({reason})") from None
         if not isinstance(state, dict):
@@ -75,24 +76,14 @@ def unpack_state(skeleton: bytes, tensors: bytes) -> Any:
     try:
         return _unpack(json.loads(skeleton), load(tensors))
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"its content does not fit together, {type(error).__name__}") from None
+        raise Refused(f"its content does not fit together, {type(error).__name__}") from None
 
 
 def _read(path: Path) -> Any:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if STATE in archive.namelist():
-                parts = []
-                for name in (STATE, TENSORS):
-                    info = archive.getinfo(name)
-                    if info.compress_type != zipfile.ZIP_STORED:
-                        raise DataError(f"{name} is compressed")
-                    parts.append(archive.read(info))
-                return unpack_state(*parts)
-    except (OSError, KeyError, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
-        raise DataError(str(error)) from None
-    except zipfile.BadZipFile as error:
-        raise DataError(str(error)) from None
+    with path.open("rb") as file:
+        archive = StoredZip(file)
+        if STATE in archive.names:
+            return unpack_state(archive.read(STATE), archive.read(TENSORS))
     return load_arrays_from(path)
 
 

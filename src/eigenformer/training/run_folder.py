@@ -26,6 +26,7 @@ from typing import Any
 import yaml
 
 from eigenformer.config import ConfigError, RunConfig, parse_yaml
+from eigenformer.data.stored_zip import DAMAGED
 from eigenformer.files import write_atomic
 
 CONFIG, METRICS, CHECKPOINT, SUMMARY = "config.yaml", "metrics.csv", "last.ckpt", "summary.json"
@@ -146,7 +147,7 @@ class RunFolder:
         try:
             with zipfile.ZipFile(self.checkpoint) as archive:
                 broken = archive.testzip()
-        except (OSError, zipfile.BadZipFile) as error:
+        except DAMAGED as error:
             broken = str(error)
         if broken is not None:
             raise RunError(
