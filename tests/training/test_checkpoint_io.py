@@ -53,7 +53,7 @@ def same(one, other) -> bool:
 def test_the_same_state_comes_back(tmp_path):
     path = tmp_path / "last.ckpt"
     AtomicCheckpointIO().save_checkpoint(STATE, path)
-    assert same(AtomicCheckpointIO().load_checkpoint(path), STATE)
+    assert same(STATE, AtomicCheckpointIO().load_checkpoint(path))
     assert path.read_bytes() == pack_state(STATE)
     assert os.listdir(tmp_path) == ["last.ckpt"]
 
@@ -70,7 +70,7 @@ def test_checkpoints_of_earlier_versions_are_read(tmp_path, zipped):
     path = tmp_path / "last.ckpt"
     torch.save(STATE, path, _use_new_zipfile_serialization=zipped)
     if zipped:
-        assert same(AtomicCheckpointIO().load_checkpoint(path), STATE)
+        assert same(STATE, AtomicCheckpointIO().load_checkpoint(path))
     else:  # they were never written in this form
         with pytest.raises(RunError, match=r"last\.ckpt: damaged, or not a checkpoint"):
             AtomicCheckpointIO().load_checkpoint(path)
