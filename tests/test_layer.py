@@ -32,7 +32,7 @@ def test_layer_follows_its_equations(dtype):
     for i, neighbours in enumerate(_neighbours(batch)):
         degrees[i] = len(neighbours)
     hidden = norm(x + layer.degree_scaler(layer.attention(x, batch, e), degrees))
-    expected = norm(hidden + torch.nn.Sequential.forward(layer.ffn, hidden))
+    expected = norm(hidden + layer.ffn(hidden))
     assert torch.allclose(layer(x, batch, e), expected, atol=1e-5)
 
 

@@ -69,7 +69,7 @@ def test_every_preset_predicts_and_learns(preset):
 def test_both_kernels_give_one_model(feature_attention, dtype):
     batch = Batch.from_data_list(list(named_graphs(dtype).values()))
     model = Eigenformer(small_config(feature_attention=feature_attention)).to(dtype)
-    literal = Eigenformer(model.config.replace(attention_backend="literal")).to(dtype)
+    literal = Eigenformer(model.config, "literal").to(dtype)
     literal.load_state_dict(model.state_dict())
     tolerance = 1e-4 if dtype == torch.float32 else 1e-10
     for mode in (True, False):

@@ -11,7 +11,7 @@ from networkx.generators.atlas import graph_atlas_g
 from torch_geometric.data import Batch
 
 from eigenformer import LaplacianSpectrum, ScalarMLP
-from eigenformer.kernels import AttentionTerms, LiteralAttention, prepare
+from eigenformer.kernels import AttentionTerms, LiteralAttention, make_kernel
 from eigenformer.ragged import RaggedGraphs
 from tests.graphs import dense_adjacency, from_networkx, named_graphs
 
@@ -82,7 +82,7 @@ def test_another_choice_separates_all_distances(small_graphs, backend):
     points[0] *= 0.99  # the range of the largest distance is a single value
     phi1 = interpolating(points, wanted.flip(0).repeat_interleave(2))
     terms = AttentionTerms(phi1, resolvent, values=torch.ones(batch.num_nodes, 1, 1).double())
-    _, attention = prepare(graphs, backend).attend(terms, return_attention=True)
+    _, attention = make_kernel(graphs, backend).attend(terms, return_attention=True)
     attention = [a.detach() for a in attention]
     for b, i, j, distance in pairs:
         logit = attention[b][0, i, j].log() - attention[b][0, i, i].log() + wanted[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eigenformer.kernels import GroupedAttention
+from eigenformer.kernels import TorchAttention
 from eigenformer.self_check import check_backends
 
 
@@ -22,12 +22,12 @@ def test_many_batches_agree() -> None:
 
 
 def test_a_wrong_backend_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = GroupedAttention.attend
+    right = TorchAttention.attend
 
     def wrong(self, *arguments, **named):  # type: ignore[no-untyped-def]
         out, attention = right(self, *arguments, **named)
         return out * 1.01, attention
 
-    monkeypatch.setattr(GroupedAttention, "attend", wrong)
+    monkeypatch.setattr(TorchAttention, "attend", wrong)
     (check,) = check_backends(["torch"], seconds=0)
     assert not check.agrees

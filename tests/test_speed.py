@@ -10,7 +10,7 @@ from torch_geometric.data import Batch, Data
 
 from eigenformer import LaplacianSpectrum, SpectrumAwareAttention
 from eigenformer.benchmark import Setup, measure
-from eigenformer.kernels import AttentionTerms, NativeAttention, prepare
+from eigenformer.kernels import AttentionTerms, NativeAttention, make_kernel
 from eigenformer.kernels.native import load, ops
 from eigenformer.ragged import RaggedGraphs
 
@@ -44,7 +44,7 @@ def test_two_threads() -> None:
         path = torch.stack([torch.arange(n - 1), torch.arange(1, n)])
         graphs.append(Data(num_nodes=n, edge_index=torch.cat([path, path.flip(0)], 1)))
     batch = RaggedGraphs.from_data(Batch.from_data_list(LaplacianSpectrum().many(graphs)))
-    kernel = prepare(batch, "native")
+    kernel = make_kernel(batch, "native")
     layer = SpectrumAwareAttention(72)
     values = torch.randn(batch.num_nodes, 8, 9)
     assert isinstance(kernel, NativeAttention)

@@ -57,7 +57,7 @@ def test_a_graph_does_not_see_its_batch(cases, seed, dtype, feature_attention):
 @pytest.mark.parametrize("name", REPEATED)
 @pytest.mark.parametrize("preset", ["zinc", "zinc-feat"])
 def test_repeated_eigenvalues(preset, name, backend, dtype):
-    m = Eigenformer.from_preset(preset, layers=3, attention_backend=backend).to(dtype).eval()
+    m = Eigenformer.from_preset(preset, backend, layers=3).to(dtype).eval()
     data = from_networkx(REPEATED[name], dtype)
     for error in (permutation_error, sign_error, basis_error):
         assert error(m, data) < TOLERANCE[dtype]

@@ -11,7 +11,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from eigenformer.edges import EncodedEdges, relu_logits
-from eigenformer.kernels import AttentionKernel, AttentionTerms, Backend, prepare
+from eigenformer.kernels import (
+    AttentionKernel,
+    AttentionTerms,
+    Backend,
+    PhiTable,
+    make_kernel,
+)
 from eigenformer.kernels.base import signed_sqrt
 from eigenformer.nearest import unknown
 from eigenformer.options import Psi
@@ -84,6 +90,8 @@ class SpectrumAwareAttention(nn.Module):
         if feature_attention and edge_features:
             self.edge_hidden = nn.Linear(channels, channels)  # W_A
             self.edge_logit_weight = nn.Parameter(torch.empty(heads, channels // heads))  # W_R
+            # Part of the paper's model and its count, but unused: it is the same for every pair,
+            # cancels in the softmax, and so has no gradient.
             self.edge_logit_bias = nn.Parameter(torch.empty(heads))
         self.reset_parameters()
 
@@ -102,19 +110,22 @@ class SpectrumAwareAttention(nn.Module):
         graphs: AttentionKernel | Data,
         edge_attr: Tensor | EncodedEdges | None = None,
         return_attention: bool = False,
+        table: PhiTable | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         r"""Attends over each graph.
 
         Args:
             x: Node features ``[Σn, d]``.
             graphs: The batch with its spectrum; or, where several layers share it, what
-                :func:`eigenformer.kernels.prepare` made of it.
+                :func:`eigenformer.kernels.make_kernel` made of it.
             edge_attr: Encoded edge features ``[M, d]``, one row per column of ``edge_index``, where
                 pairs that are no edge have zeros; otherwise see :class:`EncodedEdges`.
             return_attention: Also return the attention of each graph, ``[heads, n, n]``.
+            table: φ₁ and φ₂ on this batch, where ``graphs.tables`` evaluated those of several
+                layers together.
         """
         if isinstance(graphs, Data):
-            graphs = prepare(RaggedGraphs.from_data(graphs, x.dtype), self.backend)
+            graphs = make_kernel(RaggedGraphs.from_data(graphs, x.dtype), self.backend)
         if x.shape != (graphs.graphs.num_nodes, self.channels):
             raise ValueError(
                 f"x: shape {tuple(x.shape)}, expected one row of {self.channels} for each of "
@@ -153,6 +164,7 @@ class SpectrumAwareAttention(nn.Module):
             edge_values=edge_values,
             edge_kind=None if edges is None else edges.kind,
             edge_coefficients=None if edges is None else edges.coefficients,
+            table=table,
         )
         dropout = self.dropout if self.training else 0.0
         # Logits stay in full precision under autocast: φ₁ and ψ are steep where they matter.
@@ -174,8 +186,6 @@ class SpectrumAwareAttention(nn.Module):
         with torch.autocast(rows.device.type, enabled=False):
             rows, none = rows.to(weight.dtype), none.to(weight.dtype)
             at_none = relu_logits(none, weight, bias, self.edge_logit_weight)
-            # A parameter without a part in the loss would be an error where gradients are gathered.
-            at_none = at_none + self.edge_logit_bias - self.edge_logit_bias
             if coefficients is None:
                 return relu_logits(rows, weight, bias, self.edge_logit_weight) - at_none
             # W_A e_ij = W_A e_none + Σ_f a_ij[f] W_A rows[f]

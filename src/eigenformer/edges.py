@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+from eigenformer.ragged import RaggedGraphs
 
 # Rows at a time: their hidden units stay in the cache.
 _ROWS = 2048
@@ -45,6 +48,19 @@ class EncodedEdges:
                 f"edge_attr: coefficients of shape {tuple(self.coefficients.shape)}, expected one "
                 f"for each of {len(self.rows)} rows"
             )
+
+    def project(self, weight: Tensor, bias: Tensor, graphs: RaggedGraphs) -> Tensor:
+        r""":math:`W e_{ij} + b` for each distinct edge of the batch, ``[M, out]``.
+
+        What edges share is projected once.
+        """
+        if self.coefficients is not None:
+            start = bias if self.no_edge is None else F.linear(self.no_edge, weight, bias)
+            shared = F.linear(self.rows, weight).t()
+            return F.linear(self.coefficients.to(shared.dtype), shared, start)
+        if self.kind is not None:
+            return F.linear(self.rows, weight, bias).index_select(0, self.kind)
+        return F.linear(graphs.sum_parallel(self.rows), weight, bias)
 
 
 def relu_logits(x: Tensor, weight: Tensor, bias: Tensor, heads: Tensor) -> Tensor:

@@ -78,13 +78,11 @@ class _Estimator(BaseEstimator):
         archive = archive.with_field("y", Field("graph", targets, targets.dtype))
         config = self._config(archive, outputs, int(seed))
         spectra = memory_spectra(archive)
-        train, val = (
-            GraphDataset(archive, spectra, indices=part)
-            for part in self._parts(targets, config.seed)
-        )
+        parts = self._parts(targets, config.seed)
+        train, val = (GraphDataset(archive, spectra, indices=part) for part in parts)
         # The caller's random numbers are none of our business.
         with torch.random.fork_rng(devices=[]), limited_threads(self.threads):
-            model, outputs, _ = new_model(config, outputs)
+            model, outputs, _ = new_model(config, outputs, targets[parts[0]])
             self.history_ = fit_in_memory(model, outputs, config, train, val)
         self.model_, self.outputs_ = model.eval(), outputs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from eigenformer.kernels import prepare
+from eigenformer.kernels import make_kernel
 from eigenformer.model import Eigenformer
 from eigenformer.ragged import RaggedGraphs
 
@@ -16,7 +16,7 @@ class SingleGraph(nn.Module):
     The inputs are those of a :class:`torch_geometric.data.Data` that went through
     :class:`LaplacianSpectrum`, with U as a matrix ``[n, k]``, and are not checked: edges must be
     distinct, features known. Always computes in plain PyTorch operators, whatever the model's
-    ``attention_backend``.
+    ``backend``.
 
     Args:
         model: The model to wrap; put it in eval mode.
@@ -49,4 +49,4 @@ class SingleGraph(nn.Module):
             degrees=adjacency.sum(1),
             node_graph=torch.zeros(n, dtype=torch.long, device=x.device),
         )
-        return self.model.predict(x, edge_attr, prepare(graphs, "torch"))
+        return self.model.predict(x, edge_attr, make_kernel(graphs, "torch"))

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 
 class FeedForward(nn.Sequential):
-    r"""Two linear maps with a ReLU between them, added to what they are given.
+    r"""Two linear maps with a ReLU between them.
 
     .. math::
-        x + W_2 \, \rho(W_1 x + b_1) + b_2
+        W_2 \, \rho(W_1 x + b_1) + b_2
 
     In training, without dropout, it keeps only its input, which the batch norm before it keeps
     anyway, and computes the hidden units again on the way back.
@@ -37,7 +37,7 @@ class FeedForward(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
         plain = self.dropout > 0 or torch.is_autocast_enabled(x.device.type)
         if plain or not (self.training and x.requires_grad):
-            return super().forward(x).add_(x)
+            return super().forward(x)
         first, last = self[0], self[3]
         return _FeedForward.apply(x, first.weight, first.bias, last.weight, last.bias)
 
@@ -46,7 +46,7 @@ class _FeedForward(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
         ctx.save_for_backward(x, w1, b1, w2)
-        return (x + b2).addmm_(F.linear(x, w1, b1).relu_(), w2.t())
+        return F.linear(F.linear(x, w1, b1).relu_(), w2, b2)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -55,7 +55,7 @@ class _FeedForward(torch.autograd.Function):
         hidden = F.linear(x, w1, b1).relu_()
         d_hidden = torch.ops.aten.threshold_backward(d_out @ w2, hidden, 0)
         return (
-            torch.addmm(d_out, d_hidden, w1),
+            d_hidden @ w1,
             d_hidden.t() @ x,
             d_hidden.sum(0),
             d_out.t() @ hidden,

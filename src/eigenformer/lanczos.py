@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse import csgraph
 
 # The null space of a graph with very many components does not fit into memory.
 _MOST_ENTRIES = 1 << 29
@@ -33,13 +33,12 @@ def lowest_eigenpairs(
     if len(row) > 0.05 * num_nodes**2:
         return None
     adjacency = sp.csr_array((np.ones(len(row)), (row, col)), shape=(num_nodes, num_nodes))
-    degree: np.ndarray = adjacency.sum(axis=1)
-    root = np.sqrt(np.maximum(degree, 1.0))
-    scaled = adjacency.multiply(1 / root[:, None] / root)
-    laplacian = sp.csc_array(sp.diags_array((degree > 0) * 1.0) - scaled)
+    # With it comes D^½, with a 1 for an isolated node.
+    laplacian, root = csgraph.laplacian(adjacency, normed=True, return_diag=True)
+    laplacian = sp.csc_array(laplacian)
 
     # The null space is known exactly: D^½ on each connected component (1 on an isolated node).
-    count, component = connected_components(adjacency, directed=False)
+    count, component = csgraph.connected_components(adjacency, directed=False)
     if num_nodes * count > _MOST_ENTRIES:
         return None
     null = np.zeros((num_nodes, count))

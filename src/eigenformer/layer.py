@@ -12,7 +12,8 @@ from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.batch_norm import BatchNorm
 from eigenformer.edges import EncodedEdges
 from eigenformer.feed_forward import FeedForward
-from eigenformer.kernels import AttentionKernel, prepare
+from eigenformer.kernels import AttentionKernel, PhiTable, make_kernel
+from eigenformer.local_branch import LocalBranch
 from eigenformer.ragged import RaggedGraphs
 
 
@@ -65,6 +66,9 @@ class EigenformerLayer(nn.Module):
         x' &= \mathrm{BN}(x + \tilde{x}) \\
         x^{out} &= \mathrm{BN}(x' + \mathrm{FFN}(x'))
 
+    With a local branch, :math:`x' = \mathrm{BN}(x + \tilde{x} + \ell(x))`, see
+    :class:`LocalBranch`.
+
     Args:
         channels: d, the width of nodes and edges.
         ffn_width: Hidden width of the feed-forward network (default: d).
@@ -72,6 +76,8 @@ class EigenformerLayer(nn.Module):
         norm_affine: Whether its batch norms scale and shift.
         dropout: Dropout after the attention and inside and after the feed-forward network.
         attention_dropout: Dropout on the attention weights.
+        local_branch: Whether messages along edges are added to the attended values.
+        edge_features: Whether edges carry features.
         attention: Further arguments of :class:`SpectrumAwareAttention`.
     """
 
@@ -83,11 +89,16 @@ class EigenformerLayer(nn.Module):
         norm_affine: bool = False,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
+        local_branch: bool = False,
+        edge_features: bool = False,
         **attention: Any,
     ) -> None:
         super().__init__()
         width = channels if ffn_width is None else ffn_width
-        self.attention = SpectrumAwareAttention(channels, dropout=attention_dropout, **attention)
+        self.attention = SpectrumAwareAttention(
+            channels, dropout=attention_dropout, edge_features=edge_features, **attention
+        )
+        self.local = LocalBranch(channels, edge_features, dropout) if local_branch else None
         self.degree_scaler = DegreeScaler(channels) if degree_scaler else None
         self.norm1 = BatchNorm(channels, affine=norm_affine)
         self.norm2 = BatchNorm(channels, affine=norm_affine)
@@ -97,7 +108,7 @@ class EigenformerLayer(nn.Module):
     def reset_parameters(self) -> None:
         """Starts again from new random weights."""
         self.attention.reset_parameters()
-        for module in (self.degree_scaler, self.norm1, self.norm2, *self.ffn):
+        for module in (self.local, self.degree_scaler, self.norm1, self.norm2, *self.ffn):
             if hasattr(module, "reset_parameters"):
                 module.reset_parameters()
 
@@ -108,6 +119,7 @@ class EigenformerLayer(nn.Module):
         edge_attr: Tensor | EncodedEdges | None = None,
         degree_scale: Tensor | None = None,
         return_attention: bool = False,
+        table: PhiTable | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Updates the nodes.
 
@@ -116,17 +128,21 @@ class EigenformerLayer(nn.Module):
         """
         if isinstance(graphs, Data):
             structure = RaggedGraphs.from_data(graphs, x.dtype)
-            graphs = prepare(structure, self.attention.backend)
+            graphs = make_kernel(structure, self.attention.backend)
         check_batch_norm(self, x.size(0))
-        attended = self.attention(x, graphs, edge_attr, return_attention)
+        attended = self.attention(x, graphs, edge_attr, return_attention, table)
         attended, attention = attended if return_attention else (attended, None)
         if degree_scale is None and self.degree_scaler is not None:
             degree_scale = self.degree_scaler.scale(graphs.graphs.degrees)
         attended = self.dropout(attended)
+        residual = x
+        if self.local is not None:
+            edges = EncodedEdges(edge_attr) if isinstance(edge_attr, Tensor) else edge_attr
+            residual = x + self.local(x, graphs.graphs, edges)
         # As few passes, and as few tensors, as there are: a step's memory is made of these.
         if degree_scale is None:
-            x = self.norm1(x + attended)
+            x = self.norm1(residual + attended)
         else:
-            x = self.norm1(torch.addcmul(x, attended, degree_scale))
-        x = self.norm2(self.ffn(x))
+            x = self.norm1(torch.addcmul(residual, attended, degree_scale))
+        x = self.norm2(self.ffn(x).add_(x))
         return x if attention is None else (x, attention)

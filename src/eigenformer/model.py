@@ -27,8 +27,9 @@ from eigenformer.encoders import (
     LinearEncoder,
     OnesEncoder,
 )
-from eigenformer.kernels import AttentionKernel, prepare
+from eigenformer.kernels import AttentionKernel, Backend, make_kernel
 from eigenformer.layer import DegreeScaler, EigenformerLayer, check_batch_norm
+from eigenformer.node_potentials import NodePotentials
 from eigenformer.ragged import RaggedGraphs, name_graph
 
 
@@ -45,22 +46,30 @@ class Eigenformer(nn.Module):
     r"""The graph transformer of `"Graph Transformers without Positional Encodings"
     <https://arxiv.org/abs/2401.17791>`_.
 
-    Encoders, ``config.layers`` times :class:`EigenformerLayer`, a pool and a linear head. Takes a
+    Encoders, ``config.layers`` times :class:`EigenformerLayer`, a pool and a head. Takes a
     PyG ``Data`` or ``Batch`` whose graphs carry a spectrum, see :class:`LaplacianSpectrum`.
 
     Args:
         config: The architecture.
+        backend: How attention is computed. An attribute that may be changed at any time; it is
+            not saved with the model.
     """
 
-    def __init__(self, config: EigenformerConfig) -> None:
+    def __init__(self, config: EigenformerConfig, backend: Backend = "auto") -> None:
         super().__init__()
         if not isinstance(config, EigenformerConfig):
             raise TypeError(f"expected an EigenformerConfig, got a {type(config).__name__}")
         self.config = config
+        self.backend: Backend = backend
         d = config.hidden_dim
         self.node_encoder = build_encoder(config.node_encoder, d)
         self.edge_encoder = (
             None if config.edge_encoder is None else build_encoder(config.edge_encoder, d)
+        )
+        self.node_potentials = (
+            NodePotentials(d, config.node_potentials, config.potential_width)
+            if config.node_potentials
+            else None
         )
         self.input_norm = nn.BatchNorm1d(d) if config.input_norm else None
         self.degree_scaler = DegreeScaler(d) if config.degree_scaler == "shared" else None
@@ -77,9 +86,9 @@ class Eigenformer(nn.Module):
                 phi_depth=config.phi_depth,
                 phi_gain=config.phi_gain,
                 feature_attention=config.feature_attention,
+                local_branch=config.local_branch,
                 edge_features=config.edge_encoder is not None,
                 psi=config.psi,
-                backend=config.attention_backend,
             )
             for _ in range(config.layers)
         )
@@ -89,12 +98,12 @@ class Eigenformer(nn.Module):
                     first = getattr(self.layers[0], norm)
                     getattr(layer, norm).weight = first.weight
                     getattr(layer, norm).bias = first.bias
-        self.head = nn.Linear(d, config.out_channels)
+        self.head = build_head(d, config.out_channels, config.head_layers)
 
     @classmethod
-    def from_preset(cls, name: str, **changes: Any) -> Eigenformer:
+    def from_preset(cls, name: str, backend: Backend = "auto", **changes: Any) -> Eigenformer:
         """One of the paper's models, with new weights; ``changes`` are other settings for it."""
-        return cls(load_preset(name).model.replace(**changes))
+        return cls(load_preset(name).model.replace(**changes), backend)
 
     def save(self, folder: str | Path) -> None:
         """Writes ``model.safetensors`` and ``model.json``: weights and architecture."""
@@ -173,14 +182,14 @@ class Eigenformer(nn.Module):
         self, batch: Data, draw_seeds: Sequence[int] | None = None
     ) -> tuple[Tensor, Tensor | None, AttentionKernel]:
         """What does not depend on the weights: the features, checked, and the structure."""
-        graphs = RaggedGraphs.from_data(batch, self.head.weight.dtype)
+        graphs = RaggedGraphs.from_data(batch, last_linear(self.head).weight.dtype)
         x, edge_attr = self._features(batch, graphs)
         check_batch_norm(self, graphs.num_nodes)
         draws = self.training or draw_seeds is not None
         if draws and self.config.frequency_fraction < 1:
             whole = self.config.frequency_draw == "eigenspaces"
             graphs = graphs.draw_frequencies(self.config.frequency_fraction, whole, draw_seeds)
-        return x, edge_attr, prepare(graphs, self.config.attention_backend)
+        return x, edge_attr, make_kernel(graphs, self.backend)
 
     def _represent(
         self,
@@ -193,16 +202,17 @@ class Eigenformer(nn.Module):
         edges = None
         if self.edge_encoder is not None and edge_attr is not None:
             edges = _encode_edges(self.edge_encoder, edge_attr, graphs.graphs)
+        if self.node_potentials is not None:
+            x = self.node_potentials(x, graphs.graphs)
         if self.input_norm is not None:
             x = self.input_norm(x)
         scaler = self.degree_scaler
         scale = None if scaler is None else scaler.scale(graphs.graphs.degrees)
-        if attention is None:
-            attentions: list[Any] = [layer.attention for layer in self.layers]
-            with torch.autocast(x.device.type, enabled=False):  # as the attention itself
-                graphs.tabulate([(a.phi1, a.phi2) for a in attentions])
-        for layer in self.layers:
-            x = layer(x, graphs, edges, scale, attention is not None)
+        attentions: list[Any] = [layer.attention for layer in self.layers]
+        with torch.autocast(x.device.type, enabled=False):  # as the attention itself
+            tables = graphs.tables([(a.phi1, a.phi2) for a in attentions])
+        for layer, table in zip(self.layers, tables, strict=True):
+            x = layer(x, graphs, edges, scale, attention is not None, table)
             if attention is not None:
                 x, weights = x
                 attention.append(weights)
@@ -222,6 +232,27 @@ class Eigenformer(nn.Module):
         edge_index = batch.edge_index
         edge_graph = graphs.node_graph[[] if edge_index is None else edge_index[1]]
         return x, _feature(batch, "edge_attr", self.edge_encoder, edge_graph)
+
+
+def build_head(channels: int, out_channels: int, layers: int = 1) -> nn.Module:
+    """From a graph or a node to its predictions: a linear map, or a network that narrows.
+
+    Each hidden layer has half the width of the one before it, and a ReLU.
+    """
+    modules: list[nn.Module] = []
+    for _ in range(layers - 1):
+        narrower = max(channels // 2, 1)
+        modules += [nn.Linear(channels, narrower), nn.ReLU()]
+        channels = narrower
+    last = nn.Linear(channels, out_channels)
+    return nn.Sequential(*modules, last) if modules else last
+
+
+def last_linear(head: nn.Module) -> nn.Linear:
+    """The last linear map of a head, whose bias is added to every prediction."""
+    last = head[-1] if isinstance(head, nn.Sequential) else head
+    assert isinstance(last, nn.Linear)
+    return last
 
 
 def build_encoder(spec: EncoderSpec, channels: int) -> FeatureEncoder:

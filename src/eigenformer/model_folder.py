@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenformer.config import ConfigError, DataConfig, EigenformerConfig, Settings
+from eigenformer.config.older import upgrade_card
 from eigenformer.files import write_atomic
 from eigenformer.outputs import Outputs
 
@@ -105,7 +106,7 @@ def read_card(folder: str | Path) -> ModelCard:
     """The card alone: needs no PyTorch."""
     file = Path(folder) / CARD
     try:
-        return ModelCard.from_dict(json.loads(file.read_text("utf-8")))
+        return ModelCard.from_dict(upgrade_card(json.loads(file.read_text("utf-8"))))
     except (FileNotFoundError, NotADirectoryError):
         raise ModelFolderError(
             f"{folder}: no model here ({CARD} is missing): expected a run folder, or a folder "

@@ -17,6 +17,9 @@ DegreeScaling = Literal["shared", "per_layer", "none"]
 FrequencyDraw = Literal["eigenspaces", "literal"]
 """What a random subset of frequencies is made of: whole eigenspaces, or single frequencies."""
 
+InitialBias = Literal["random", "targets"]
+"""The bias of the head before training: random, or what suits the training targets."""
+
 TargetKind = Literal["regression", "binary", "multiclass", "multilabel"]
 """What a target is: a number, yes or no, one of several classes, or several times yes or no."""
 

@@ -92,7 +92,7 @@ def _features(spec: object, rows: int, lowest: int) -> Tensor:
 
 def _results(model: Eigenformer, batch: Batch, backend: Backend) -> list[Tensor]:
     """Output and gradients."""
-    model.config = model.config.replace(attention_backend=backend)
+    model.backend = backend
     model.zero_grad()
     out = model(batch)
     (out * torch.linspace(-1, 1, out.numel()).view_as(out)).sum().backward()

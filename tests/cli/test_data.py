@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -39,6 +40,20 @@ def test_info_finds_damage(tmp_path, capsys):
     file.write_bytes(data)
     assert run("info", "pattern-n10", "--cache-dir", tmp_path) == 2
     assert "field.y.npy: its checksum does not fit" in capsys.readouterr().err
+
+
+def test_info_compares_the_checksums_of_raw_files(tmp_path, capsys):
+    table, cache = tmp_path / "mine.csv", ("--cache-dir", tmp_path / "cache")
+    table.write_text("smiles\nCCO\nCCC\n")
+    assert run("prepare", table, *cache, "--no-spectra") == 0
+    status = table.stat()
+    assert run("info", "mine", *cache) == 0
+    assert "raw files   unchanged" in capsys.readouterr().out
+    table.write_text("smiles\nCCO\nCCN\n")
+    os.utime(table, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert run("info", "mine", *cache) == 0
+    changed = f"raw files   changed since the archive was built ({table})"
+    assert changed in capsys.readouterr().out
 
 
 def test_info_shows_and_checks_all_spectra(tmp_path, capsys):

@@ -16,12 +16,17 @@ def test_says_which_path_is_active(capsys: pytest.CaptureFixture[str], tmp_path:
     path = "torch" if load()[0] is None else "native"
     assert f"attention        {path}" in output
     assert "torch agrees with literal" in output
+    if path == "native":
+        assert "torch for float64 (native: it computes in float32 only, not in float64)" in output
+        assert "torch for attention weights (native: it never stores" in output
 
 
 def test_says_why_there_is_no_library(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eigenformer.kernels.native.load", lambda: (None, "it was not compiled"))
+    monkeypatch.setattr(
+        "eigenformer.kernels.native.binding.load", lambda: (None, "it was not compiled")
+    )
     assert main(["doctor"]) == 0
     output = capsys.readouterr().out
     assert "attention        torch: it was not compiled" in output

@@ -26,7 +26,7 @@ def test_round_trip():
     [
         ({"hiden_dim": 8}, "hiden_dim: unknown; the nearest is 'hidden_dim'"),
         ({"pooling": "summ"}, "pooling: 'summ': unknown; the nearest is 'sum'"),
-        ({"attention_backend": "litteral"}, "the nearest is 'literal'"),
+        ({"attention_backend": "torch"}, "attention_backend: unknown"),
         ({"layers": "12"}, "layers: expected int, got '12'"),
         ({"layers": True}, "layers: expected int, got True"),
         ({"layers": 0}, "layers: must be positive, got 0"),

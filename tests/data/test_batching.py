@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader
 from torch_geometric.data import Batch
 
 from eigenformer import Eigenformer, load_preset
@@ -14,8 +15,7 @@ from eigenformer.data import (
     DataError,
     GraphArchive,
     GraphDataset,
-    GraphLoader,
-    PairBatchSampler,
+    keep_batch,
     prepare,
     spectra_of,
 )
@@ -24,9 +24,10 @@ from tests.data.samples import archives, random_archive, random_graphs
 
 
 def assert_same_batch(batch, expected):
-    found = batch.to_dict()
-    assert set(found) == set(expected.to_dict())
-    for name, value in expected.to_dict().items():
+    found, wanted = batch.to_dict(), expected.to_dict()
+    wanted.pop("_num_nodes", None)  # PyG's own note, which no public call writes
+    assert set(found) == set(wanted)
+    for name, value in wanted.items():
         if isinstance(value, torch.Tensor):
             assert found[name].dtype == value.dtype, name
             assert torch.equal(found[name], value), name
@@ -34,10 +35,6 @@ def assert_same_batch(batch, expected):
             assert found[name] == value, name
     assert batch.num_graphs == expected.num_graphs
     assert batch.num_nodes == expected.num_nodes
-    for one, other in zip(batch.to_data_list(), expected.to_data_list(), strict=True):
-        assert one.num_nodes == other.num_nodes
-        for name, value in other.to_dict().items():
-            assert torch.equal(torch.as_tensor(one[name]), torch.as_tensor(value)), name
 
 
 @settings(max_examples=40, deadline=None)
@@ -66,7 +63,6 @@ def test_texts_are_batched_as_pyg_does():
     expected = Batch.from_data_list([dataset[index] for index in (3, 0, 3)])
     batch = dataset.batch([3, 0, 3])
     assert batch.smiles == expected.smiles == ["CCC", "", "CCC"]
-    assert [one.smiles for one in batch.to_data_list()] == expected.smiles
 
 
 def test_without_spectra(saved):
@@ -122,55 +118,14 @@ def test_an_unsplit_archive_says_what_to_do(saved):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_the_loader_visits_every_graph_once(saved, workers):
+def test_a_loader_visits_every_graph_once(saved, workers):
     dataset = GraphDataset(saved)
-    loader = GraphLoader(dataset, batch_size=7, shuffle=True, seed=3, num_workers=workers)
-    batches = list(loader)
+    batches = list(DataLoader(dataset, 7, True, num_workers=workers, collate_fn=keep_batch))
     assert [batch.num_graphs for batch in batches] == [7, 7, 7, 7, 7, 5]
     targets = torch.cat([batch.y for batch in batches])
     everything = dataset.batch(range(40)).y
     assert not torch.equal(targets, everything)
     assert sorted(targets.tolist()) == sorted(everything.tolist())
-
-
-def test_the_seed_makes_the_order(saved):
-    def order(seed):
-        loader = GraphLoader(GraphDataset(saved), batch_size=40, shuffle=True, seed=seed)
-        return torch.cat([next(iter(loader)).y, next(iter(loader)).y])
-
-    assert torch.equal(order(1), order(1))
-    assert not torch.equal(order(1), order(2))
-    first, second = order(1).chunk(2)
-    assert not torch.equal(first, second)
-
-
-@settings(max_examples=80, deadline=None)
-@given(
-    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=60),
-    limit=st.integers(1, 3000),
-    shuffle=st.booleans(),
-)
-def test_balanced_batches(sizes, limit, shuffle):
-    sampler = PairBatchSampler(np.array(sizes), limit, shuffle)
-    batches = list(sampler)
-    assert sorted(index for batch in batches for index in batch) == list(range(len(sizes)))
-    assert len(sampler) == len(batches)
-    for batch, following in zip(batches, [*batches[1:], None], strict=True):
-        pairs = sum(sizes[index] ** 2 for index in batch)
-        assert pairs <= limit or len(batch) == 1
-        if following is not None:  # no batch ends before it is full
-            assert pairs + sizes[following[0]] ** 2 > limit
-
-
-def test_the_loader_balances(saved):
-    loader = GraphLoader(GraphDataset(saved), max_pairs=200, shuffle=True, seed=0)
-    for batch in loader:
-        pairs = int(batch.ptr.diff().square().sum())
-        assert pairs <= 200 or batch.num_graphs == 1
-    with pytest.raises(DataError, match="drop_last"):
-        GraphLoader(GraphDataset(saved), max_pairs=200, drop_last=True)
-    with pytest.raises(DataError, match="max_pairs"):
-        GraphLoader(GraphDataset(saved), max_pairs=0)
 
 
 def test_a_large_archive_costs_no_memory(tmp_path):

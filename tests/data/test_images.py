@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eigenformer.data import DataError, OwnData, read_own
-from eigenformer.data.images import MNIST_SLIC, Slic, read_image_folder, superpixels_of
+from eigenformer.data.images import Slic, read_image_folder, superpixels_of
 
 io = pytest.importorskip("skimage.io")
 
@@ -33,7 +33,7 @@ def test_a_folder_of_pictures(folder):
     assert archive.statistics.splits == (1, 1, 1)
 
 
-@pytest.mark.parametrize(("slic", "shape"), [(Slic(), (32, 32, 3)), (MNIST_SLIC, (28, 28))])
+@pytest.mark.parametrize(("slic", "shape"), [(Slic(), (32, 32, 3)), (Slic(95, 75, 0.25), (28, 28))])
 def test_superpixels_hold_the_picture(slic, shape):
     image = picture(1, shape)
     pixels = superpixels_of(image, slic)

@@ -85,6 +85,32 @@ def test_a_damaged_archive_is_named_and_built_anew(tmp_path, recorder, name):
     GraphArchive.open(again.path)
 
 
+def test_a_cache_is_opened_without_reading_what_has_its_old_size_and_time(tmp_path, monkeypatch):
+    (tmp_path / "mine.csv").write_text(TABLE)
+    prepare_own(tmp_path / "mine.csv", cache_dir=tmp_path / "cache")
+    for place in ("preparation", "store"):
+        monkeypatch.setattr(
+            f"eigenformer.data.{place}.file_digest", lambda file: pytest.fail(f"read {file}")
+        )
+    monkeypatch.chdir(tmp_path)
+    prepare_own("mine.csv", cache_dir="cache")  # by another path
+
+
+def test_raw_files_that_were_only_touched_or_moved_are_the_same(tmp_path, recorder):
+    for name in ("pictures/a/1.pt", "pictures/b/a/1.pt"):  # alike in their last two parts
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    files = sorted((tmp_path / "pictures").rglob("*.pt"))
+    named = module._named(files)
+    assert list(named) == ["pictures/a/1.pt", "pictures/b/a/1.pt"]
+    inputs = {name: module.file_digest(file) for name, file in named.items()}
+    stamps = {name: module._stamp(file) for name, file in named.items()}
+    os.utime(files[0])
+    assert module._changed(named, inputs, stamps) == []
+    files[0].write_text("changed")
+    assert module._changed(named, inputs, stamps) == [files[0]]
+
+
 def test_another_version_is_built_anew(tmp_path, recorder, monkeypatch):
     small(tmp_path)
     monkeypatch.setattr(module, "BUILD_VERSION", 99)
@@ -194,7 +220,7 @@ def test_two_processes_at_once(tmp_path):
     assert not list(tmp_path.glob(".unfinished*"))
 
 
-@pytest.mark.parametrize("moment", [".unfinished~*", "spectra/*.partial/journal.jsonl"])
+@pytest.mark.parametrize("moment", [".unfinished~*", "spectra/.unfinished~*/eigenvectors.npy"])
 def test_a_killed_process_leaves_nothing_that_is_believed(tmp_path, moment):
     """SIGKILL while the archive is written, and while spectra are computed."""
     size = "1300"  # two chunks of spectra
@@ -213,7 +239,7 @@ def test_a_killed_process_leaves_nothing_that_is_believed(tmp_path, moment):
         assert list(tmp_path.glob(".unfinished~*"))
     again = prepare("cluster", cache_dir=tmp_path, size=int(size))
     assert not list(tmp_path.glob(".unfinished*"))
-    assert not list(tmp_path.glob("spectra/*.partial"))
+    assert not list(tmp_path.glob("spectra/.unfinished*"))
     fresh = prepare("cluster", cache_dir=tmp_path / "fresh", size=int(size), with_spectra=False)
     assert equal_archives(again.archive, fresh.archive)
     for index in range(0, int(size), 97):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 
@@ -11,7 +10,6 @@ from torch_geometric.data import Data
 
 from eigenformer.data import DataError, GraphArchive, spectra_of
 from eigenformer.data import spectra as module
-from eigenformer.data.spectrum_writer import npy_header
 from eigenformer.spectrum import laplacian_spectrum
 from tests.data.samples import random_archive
 
@@ -141,57 +139,16 @@ def interrupted(saved, monkeypatch, chunks):
         patch.setattr(module, "_solve", dying)
         with pytest.raises(Killed):
             spectra_of(saved)
-    return module.cache_folder(saved, None).with_suffix(".partial")
 
 
-def solved(saved, monkeypatch, recorder):
-    """Computes the rest and returns how many chunks that took."""
-    solve, calls = module._solve, []
-
-    def counting(*arguments):
-        calls.append(arguments)
-        return solve(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "_solve", counting)
-        spectra = spectra_of(saved, report=recorder)
-    assert_right(saved, spectra)
-    return len(calls)
-
-
-def test_work_is_taken_up_where_it_stopped(saved, small_chunks, monkeypatch, recorder):
+def test_a_killed_process_leaves_nothing_that_is_believed(saved, small_chunks, monkeypatch):
+    folder = module.cache_folder(saved, None)
+    left = folder.with_name(f".unfinished~{folder.name}~killed")
+    left.mkdir(parents=True)
     interrupted(saved, monkeypatch, chunks=4)
-    assert not module.cache_folder(saved, None).exists()
-    assert solved(saved, monkeypatch, recorder) == 2  # of six chunks
-    assert recorder.said == ["resuming: the spectra of 28 graphs are there"]
-
-
-def test_a_half_written_chunk_is_not_believed(saved, small_chunks, monkeypatch, recorder):
-    partial = interrupted(saved, monkeypatch, chunks=4)
-    for name in ("eigenvalues.npy", "eigenvectors.npy"):
-        with (partial / name).open("ab") as stream:
-            stream.write(b"half a chunk")
-    with (partial / "journal.jsonl").open("a") as stream:
-        stream.write('{"counts": [1, 2')
-    assert solved(saved, monkeypatch, recorder) == 2
-
-
-def test_a_flipped_bit_in_unfinished_work_costs_its_chunk_and_those_after(
-    saved, small_chunks, monkeypatch, recorder
-):
-    partial = interrupted(saved, monkeypatch, chunks=4)
-    records = [json.loads(line) for line in (partial / "journal.jsonl").read_text().splitlines()]
-    place = 128 + records[0]["eigenvectors"]["bytes"] + 1
-    data = bytearray((partial / "eigenvectors.npy").read_bytes())
-    data[place] ^= 4
-    (partial / "eigenvectors.npy").write_bytes(data)
-    assert solved(saved, monkeypatch, recorder) == 5
-
-
-def test_lost_data_behind_a_journal_is_noticed(saved, small_chunks, monkeypatch, recorder):
-    partial = interrupted(saved, monkeypatch, chunks=4)
-    (partial / "eigenvalues.npy").unlink()
-    assert solved(saved, monkeypatch, recorder) == 6
+    assert not folder.exists()
+    assert_right(saved, spectra_of(saved))
+    assert not left.exists()
 
 
 def test_two_at_once_compute_once(saved, monkeypatch, small_chunks):
@@ -245,16 +202,16 @@ def test_threads_of_the_caller_are_left_as_they_were(saved):
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize("length", [0, 1, 10**13])
-def test_the_header_is_numpys_own(length, tmp_path):
-    header = npy_header(length)
-    assert len(header) == 128
-    with (tmp_path / "x.npy").open("wb+") as stream:
-        stream.write(header)
-        stream.seek(0)
-        assert np.lib.format.read_magic(stream) == (1, 0)
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    assert (shape, fortran, dtype) == ((length,), False, np.dtype("<f4"))
+@pytest.mark.parametrize("lengths", [(), (0,), (3,), (5, 0, 123_456)])
+def test_an_array_that_grew_is_numpys_own(lengths, tmp_path):
+    parts = [np.random.default_rng(0).normal(size=n) for n in lengths]
+    with module._GrowingArray(tmp_path / "x.npy") as growing:
+        for part in parts:
+            growing.append(part)
+    array = np.load(tmp_path / "x.npy")
+    assert array.dtype == np.float32
+    expected = np.concatenate([np.zeros(0), *parts]).astype(np.float32)
+    np.testing.assert_array_equal(array, expected)
 
 
 def test_graphs_without_any_edge(tmp_path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_a_truncated_file_is_named(store):
     file = store.path / "a.npy"
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(DamagedError, match=r"a\.npy: missing or truncated"):
-        open_store(store.path, "test", verify=False)
+        open_store(store.path, "test")
 
 
 def test_a_manifest_that_says_too_little_is_damaged(store):
@@ -68,6 +69,16 @@ def test_any_flipped_bit_is_found(store, name):
             open_store(store.path, "test")
     file.write_bytes(whole)
     open_store(store.path, "test")
+
+
+def test_a_change_that_kept_size_and_time_is_found_by_its_checksum(store):
+    file = store.path / "a.npy"
+    status = file.stat()
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    open_store(store.path, "test")  # nothing is read
+    with pytest.raises(DamagedError, match=r"a\.npy: its checksum"):
+        open_store(store.path, "test", verify=True)
 
 
 def test_an_altered_manifest_is_found(store):

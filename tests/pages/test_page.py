@@ -10,10 +10,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 
-from eigenformer.pages.page import fill, make_page, packed, template_text, text
+from eigenformer.pages.page import make_page, packed, render, template_text
 
-EVIL = '</script><img src="x" onerror="alert(1)"><!--<script>&amp; $title'
+EVIL = '</script><img src="x" onerror="alert(1)"><!--<script>&amp; {{ title }} $title'
 
 
 class _Tags(HTMLParser):
@@ -37,7 +38,7 @@ def _data(page: str) -> object:
 
 
 def test_texts_and_data_cannot_break_out() -> None:
-    page = make_page(EVIL, f"<p>{text(EVIL)}</p>", ("page.css",), "explain.js", {"name": EVIL})
+    page = make_page(EVIL, EVIL, ("page.css",), "explain.js", {"name": EVIL})
     parser = _Tags()
     parser.feed(page)
     assert "img" not in parser.tags
@@ -56,7 +57,13 @@ def test_only_the_pages_own_script_may_run_and_nothing_is_loaded() -> None:
 
 
 def test_what_is_filled_in_is_not_looked_at_again() -> None:
-    assert "$$ $name" in fill("spectrum.html", frequencies="$$ $name")
+    page = render("prediction.html", kind="numbers", rows=[("{{ 1 + 1 }} <b>", "", None)], more=0)
+    assert "<dt>{{ 1 + 1 }} &lt;b&gt;</dt>" in page
+
+
+def test_a_value_that_is_missing_is_an_error() -> None:
+    with pytest.raises(UndefinedError, match="'rows' is undefined"):
+        render("prediction.html", kind="numbers", more=0)
 
 
 def test_arrays_are_packed_row_by_row() -> None:

@@ -10,7 +10,7 @@ from eigenformer.pages.predictions import (
     node_lines,
     percent,
     prediction_html,
-    target_html,
+    truth_text,
 )
 
 
@@ -19,10 +19,9 @@ def test_numbers_have_their_names() -> None:
     html = prediction_html(outputs, np.array([[-1.23456, 1e6]]))
     assert "<dt>&lt;i&gt;a&lt;/i&gt;</dt><dd>−1.235</dd>" in html
     assert "<dt>b</dt><dd>1e+06</dd>" in html
-    target = target_html(outputs, np.array([[np.nan, 2.5]]))
-    assert "true: &lt;i&gt;a&lt;/i&gt; unknown, b 2.5" in target
-    assert target_html(outputs, np.array([[np.nan, np.nan]])) == ""
-    assert target_html(outputs, None) == ""
+    assert truth_text(outputs, np.array([[np.nan, 2.5]])) == "<i>a</i> unknown, b 2.5"
+    assert truth_text(outputs, np.array([[np.nan, np.nan]])) == ""
+    assert truth_text(outputs, None) == ""
 
 
 def test_classes_are_sorted_by_their_probability() -> None:
@@ -30,15 +29,15 @@ def test_classes_are_sorted_by_their_probability() -> None:
     html = prediction_html(outputs, np.array([[0.2, 0.7, 0.1]]))
     assert html.index("dog") < html.index("cat") < html.index("ox")
     assert "70.0 %" in html
-    assert "true: ox" in target_html(outputs, np.array([2]))
-    assert target_html(outputs, np.array([-1])) == ""
+    assert truth_text(outputs, np.array([2])) == "ox"
+    assert truth_text(outputs, np.array([-1])) == ""
 
 
 def test_labels_keep_their_order() -> None:
     outputs = Outputs("graph", "multilabel", 2, ("active", "toxic"))
     html = prediction_html(outputs, np.array([[0.1, 0.9]]))
     assert html.index("active") < html.index("toxic")
-    assert "active yes, toxic no" in target_html(outputs, np.array([[1.0, 0.0]]))
+    assert truth_text(outputs, np.array([[1.0, 0.0]])) == "active yes, toxic no"
 
 
 def test_nodes_are_told_one_by_one() -> None:

@@ -31,7 +31,9 @@ def test_presets(name: str) -> None:
     assert (r"$W_R\,\rho(W_A e)$" in attention) == relation
     assert f"{d} → {d} → {d}" in layer
     assert f"{config.layers} layers (b)" in model
-    assert f"linear {d} → {config.out_channels}" in model
+    assert any(text.endswith(f" → {config.out_channels}") for text in model)
+    assert ("plus node potentials" in model) == bool(config.node_potentials)
+    assert ("plus local branch" in layer) == config.local_branch
     assert f"{found.parameters:,} parameters" in picture.caption
     # Nothing sticks out, and nothing is too small.
     for ax in picture.body.axes:

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from eigenformer.outputs import Outputs
-from eigenformer.training.losses import class_weights, loss_sums, mean_loss
+from eigenformer.training.losses import best_constant, class_weights, loss_sums, mean_loss
 
 NAN = float("nan")
 
@@ -83,3 +83,37 @@ def test_half_precision_is_not_summed_in_half_precision():
     predictions, targets = torch.ones(4096, 1, dtype=torch.bfloat16), torch.zeros(4096, 1)
     predictions[0] = 3
     assert _loss(Outputs(), predictions, targets) == pytest.approx(1 + 2 / 4096, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "targets"),
+    [
+        (Outputs(kind="multiclass", num_outputs=3), torch.tensor([0, 0, 0, 1, 2, 2, -1])),
+        (Outputs("node", "multiclass", 3), torch.tensor([0, 0, 0, 0, 1, 2, 2, -1])),
+        (Outputs(kind="binary"), torch.tensor([[1.0], [0], [0], [0], [NAN]])),
+        (Outputs("node", "binary"), torch.tensor([[1.0], [0], [0], [0], [NAN]])),
+        (
+            Outputs(kind="multilabel", num_outputs=2),
+            torch.tensor([[1.0, 0], [0, 0], [0, NAN], [0, 1]]),
+        ),
+    ],
+)
+def test_no_constant_has_a_smaller_loss_than_the_best_one(outputs, targets):
+    best = best_constant(outputs, targets).requires_grad_()
+    loss = _loss(outputs, best.expand(len(targets), -1), targets)
+    (gradient,) = torch.autograd.grad(loss, best)
+    assert gradient.abs().max() < 1e-6
+    assert best_constant(outputs, targets).isfinite().all()
+
+
+def test_the_best_constant_of_numbers_is_their_mean():
+    targets = torch.tensor([[1.0, 5.0], [2.0, NAN], [6.0, 7.0]])
+    found = best_constant(Outputs(num_outputs=2), targets)
+    assert found.tolist() == [3.0, 6.0]
+
+
+def test_a_class_that_never_occurs_is_unlikely_not_impossible():
+    rare = best_constant(Outputs(kind="multiclass", num_outputs=2), torch.tensor([0] * 99))
+    assert rare.diff().exp().item() == pytest.approx(0.5 / 99)
+    never = best_constant(Outputs(kind="binary"), torch.zeros(99, 1))
+    assert never.sigmoid().item() == pytest.approx(0.5 / 99.5)

@@ -54,7 +54,7 @@ def test_a_run_stands_beside_the_paper_and_its_peers(tmp_path: Path) -> None:
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells == [
         *("pattern", "0", "weighted accuracy 85.123", "86.680", "86.685 ± 0.059", "87.196 ± 0.076"),
-        *("10 of 100", "290 (CPU, 2 threads)", "571 (A10G)", "1.2 GB", "16.4 GB"),
+        *("10 of 100", "290 (2 threads)", "571 (A10G)", "1.2 GB", "16.4 GB"),
     ]
     assert any(line.startswith("| **Eigenformer, ours, 10 epochs**") for line in table)
 
@@ -147,5 +147,5 @@ def test_other_settings_than_the_presets_do_not_count(
     training = load_preset("pattern").training.with_epochs(10)
     _run(tmp_path / "c", training=training.replace(batch_size=8))
     assert "None here." in result_tables(tmp_path)
-    _run(tmp_path / "b", model={"attention_backend": "torch"})  # the same model, computed otherwise
+    _run(tmp_path / "b", run={"backend": "torch"})  # the same model, computed otherwise
     assert "None here." not in result_tables(tmp_path)

@@ -32,12 +32,12 @@ from torch_geometric.nn import global_mean_pool
 from eigenformer.analysis.structure import spread
 from eigenformer.data.batching import GraphDataset
 from eigenformer.layer import EigenformerLayer
-from eigenformer.model import Eigenformer
+from eigenformer.model import Eigenformer, last_linear
 from eigenformer.outputs import Outputs
 from eigenformer.training.data_module import EpochBatches
-from eigenformer.training.evaluation import evaluation_mode
 from eigenformer.training.losses import loss_sums, mean_loss
-from eigenformer.training.task import freeze_norms, read_targets
+from eigenformer.training.modes import evaluation_mode, freeze_norms
+from eigenformer.training.task import read_targets
 
 EVEN = 0.99
 """The entropy above which a head looks everywhere alike, as good as."""
@@ -45,10 +45,12 @@ EVEN = 0.99
 # Part of the model: how its parameters' names start, behind "layers.N." for those of a layer.
 _PARTS = {
     "encoders": ("node_encoder", "edge_encoder", "input_norm"),
+    "node potentials": ("node_potentials",),
     "φ₁": ("attention.phi1",),
     "φ₂": ("attention.phi2",),
     "W_V, W_O, W_E": ("attention.value", "attention.out", "attention.edge_value"),
     "W_Q, W_K, W_A, W_R": ("attention.query", "attention.key", "attention.edge_"),
+    "local branch": ("local",),
     "θ": ("degree_scaler",),
     "feed-forward": ("ffn", "norm"),
     "head": ("head",),
@@ -260,8 +262,9 @@ def _gradients(
     parts = {part: 0.0 for part in _PARTS if part in map(part_of, squares)}
     for name, square in squares.items():
         parts[part_of(name)] += square
-    others = sum(square for name, square in squares.items() if name != "head.bias")
-    bias_alone = others < _NOTHING**2 * squares["head.bias"]
+    last = last_linear(model.head).bias
+    bias = next(squares[name] for name, value in parameters.items() if value is last)
+    bias_alone = sum(squares.values()) - bias < _NOTHING**2 * bias
     return loss.item(), {part: math.sqrt(square) for part, square in parts.items()}, bias_alone
 
 

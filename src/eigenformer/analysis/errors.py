@@ -11,7 +11,8 @@ from torch import Tensor
 from eigenformer.data.batching import GraphDataset
 from eigenformer.model import Eigenformer
 from eigenformer.outputs import Outputs
-from eigenformer.training.evaluation import evaluation_mode, seeded_batches
+from eigenformer.training.evaluation import seeded_batches
+from eigenformer.training.modes import evaluation_mode
 from eigenformer.training.prediction import in_units
 from eigenformer.training.task import read_targets
 

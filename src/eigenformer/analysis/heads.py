@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from eigenformer.model import Eigenformer
-from eigenformer.training.evaluation import evaluation_mode
+from eigenformer.training.modes import evaluation_mode
 
 
 @dataclass(frozen=True, eq=False)

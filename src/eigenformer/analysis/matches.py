@@ -32,7 +32,7 @@ from eigenformer.analysis.structure import adjacency_matrices, spread
 from eigenformer.data.batching import GraphDataset
 from eigenformer.model import Eigenformer
 from eigenformer.reporting import Reporter
-from eigenformer.training.evaluation import evaluation_mode
+from eigenformer.training.modes import evaluation_mode
 
 HOPS = 5
 PATTERNS = (*(f"{k}-hop" for k in range(1, HOPS + 1)), "distance")
@@ -132,7 +132,7 @@ def untrained(model: Eigenformer, seed: int = 0) -> Eigenformer:
     """The same architecture with new weights: what there is before anything is learned."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Eigenformer(model.config).to(model.head.weight.dtype)
+        return Eigenformer(model.config, model.backend).to(next(model.parameters()).dtype)
 
 
 def match_table(learned: Matches, new: Matches) -> str:

@@ -69,7 +69,7 @@ def cached_spectra(archive: GraphArchive, folders: Iterable[Path]) -> Spectra | 
     """The full spectra of an archive, mapped and not read through; None where there are none."""
     for path, k in find_spectra(archive, folders).items():
         if k is None:
-            return spectra_of(archive, folder=path.parent, verify=False)
+            return spectra_of(archive, folder=path.parent)
     return None
 
 

@@ -19,8 +19,9 @@ def make_model(setup: Setup) -> nn.Module:
     config = setup.config()
     if setup.model in PEERS:
         return _peer(setup.model, config.layers, Eigenformer(config).num_parameters())
-    config = config.replace(attention_backend=setup.model)
-    return Eigenformer(config) if setup.part == "step" else _Attention(setup)
+    if setup.part == "attention":
+        return _Attention(setup)
+    return Eigenformer(config, setup.model)  # type: ignore[arg-type]
 
 
 class _Attention(nn.Module):

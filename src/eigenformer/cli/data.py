@@ -152,13 +152,14 @@ def _row(entry: Entry) -> tuple[str, ...]:
 def _info(arguments: argparse.Namespace) -> None:
     from eigenformer.data.archive import GraphArchive
     from eigenformer.data.listing import find_archive, spectra_folders
+    from eigenformer.data.preparation import changed_inputs
     from eigenformer.data.sources import Sources
     from eigenformer.data.spectra import find_spectra, verify_spectra
     from eigenformer.data.store import folder_bytes
 
     sources = Sources.resolve(None, arguments.cache_dir)
     path = find_archive(arguments.name, sources)
-    archive = GraphArchive.open(path)
+    archive = GraphArchive.open(path, verify=True)
     _print_archive(archive)
     spectra = find_spectra(archive, spectra_folders(path, sources))
     for cache, k in spectra.items():
@@ -169,6 +170,13 @@ def _info(arguments: argparse.Namespace) -> None:
     for cache in spectra:
         verify_spectra(cache)
     print("checksums   all files of the archive and its spectra are as they were written")
+    changed = changed_inputs(archive, sources)
+    if changed is not None:
+        names = ", ".join(map(str, changed))
+        advice = (
+            f"changed since the archive was built ({names}): delete its folder to build it anew"
+        )
+        print(f"raw files   {advice if changed else 'unchanged since the archive was built'}")
 
 
 def _print_archive(archive: GraphArchive) -> None:

@@ -35,22 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the findings; the exit code is 1 if the paths disagree."""
     from eigenformer.data.sources import Sources
-    from eigenformer.kernels.native import load
-    from eigenformer.options import Backend
+    from eigenformer.kernels import KERNELS
     from eigenformer.self_check import check_backends
 
     _print_versions()
-    library, reason = load()
-    if library is None:
-        _line("attention", f"torch: {reason}")
-        _line("", "install a C++17 compiler (GCC or Clang), then reinstall")
-    else:
-        pool = "PyTorch's threads" if library.shares_threads else "threads of its own"
-        _line("attention", f"native for float32 on the CPU ({library.instructions}, {pool});")
-        _line("", "torch for other types and devices")
+    _print_attention()
     _print_folders(Sources.resolve(arguments.raw_dir, arguments.cache_dir))
-    backends: tuple[Backend, ...] = ("torch",) if library is None else ("torch", "native")
-    checks = check_backends(backends)
+    there = [kernel.name for kernel in KERNELS if kernel.unavailable() is None]
+    checks = check_backends([name for name in reversed(there) if name != "literal"])
     for check in checks:
         verdict = "agrees with" if check.agrees else "DIFFERS FROM"
         text = f"{check.backend} {verdict} literal: largest difference {check.error:.1e}"
@@ -72,6 +64,32 @@ def _print_versions() -> None:
     _line("extras", ", ".join(extras))
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     _line("threads", f"{torch.get_num_threads()}; GPU: {device}")
+
+
+def _print_attention() -> None:
+    """Which kernel computes what, and why the faster ones do not."""
+    import torch
+
+    from eigenformer.kernels import KERNELS, Request, choose_kernel
+
+    title = "attention"
+    active = choose_kernel(Request())
+    for kernel in KERNELS:
+        reason = kernel.unavailable()
+        if reason is not None:
+            _line(title, f"{active.name}: {reason}")
+            title = ""
+    details = f" ({active.details()})" if active.details() else ""
+    _line(title, f"{active.name} for float32 on the CPU{details}")
+    for text, request in {
+        "float64": Request(torch.float64),
+        "a GPU": Request(device="cuda"),
+        "attention weights": Request(return_attention=True),
+    }.items():
+        kernel = choose_kernel(request)
+        if kernel is not active:
+            reason = f"{active.name}: {active.unsupported(request)}"
+            _line("", f"{kernel.name} for {text} ({reason})")
 
 
 def _print_folders(sources: Sources) -> None:

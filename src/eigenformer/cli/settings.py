@@ -32,6 +32,7 @@ _PLACES = {
     "devices": "devices",
     "machines": "machines",
     "precision": "precision",
+    "backend": "backend",
     "patience": "patience",
     "start": "start",
     "smiles": "data.smiles",
@@ -75,6 +76,9 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--devices", type=int, help="processes, or GPUs, per machine")
     group.add_argument("--machines", type=int, help="how many machines")
     group.add_argument("--precision", help="32, 64, bf16 or 16")
+    group.add_argument(
+        "--backend", help="how attention is computed: auto, native, torch or literal"
+    )
     for name, annotation in _dotted():
         # No default: None is a value that can be asked for.
         hidden: dict[str, Any] = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}

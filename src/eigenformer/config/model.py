@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from eigenformer.config.settings import ConfigError, Settings, require_positive
-from eigenformer.options import Backend, DegreeScaling, FrequencyDraw, Pooling, Psi
+from eigenformer.options import DegreeScaling, FrequencyDraw, Pooling, Psi
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,17 @@ class EigenformerConfig(Settings):
         attention_dropout: Dropout on attention weights, after the softmax.
         pooling: From nodes to a graph: ``sum``, ``mean``, or ``none`` for node tasks.
         degree_scaler: θ ``shared`` by all layers, ``per_layer``, or ``none``.
+        node_potentials: How many learned node potentials are added to the encoded nodes; 0, as in
+            the paper, for none.
+        potential_width: The hidden width of each potential's φ.
+        local_branch: Whether each layer also sums messages along edges, beside its attention.
+        head_layers: Linear maps of the head; each hidden layer is half as wide as the one before.
         input_norm: Whether the encoded nodes pass a batch norm (which scales and shifts).
         norm_affine: Whether the layers' batch norms scale and shift.
         norm_shared: Whether all layers share those scales and shifts.
         frequency_fraction: The share of each graph's frequencies used in a training step.
         frequency_draw: Draw them as whole ``eigenspaces``, or one by one (``literal``, the
             paper's way, which makes the output depend on the choice of eigenvectors).
-        attention_backend: How attention is computed: ``auto``, ``native``, ``torch`` or
-            ``literal``.
     """
 
     node_encoder: EncoderSpec
@@ -123,17 +126,30 @@ class EigenformerConfig(Settings):
     attention_dropout: float = 0.0
     pooling: Pooling = "mean"
     degree_scaler: DegreeScaling = "shared"
+    node_potentials: int = 0
+    potential_width: int = 16
+    local_branch: bool = False
+    head_layers: int = 1
     input_norm: bool = True
     norm_affine: bool = False
     norm_shared: bool = False
     frequency_fraction: float = 1.0
     frequency_draw: FrequencyDraw = "eigenspaces"
-    attention_backend: Backend = "auto"
 
     def check(self) -> None:
         require_positive(
-            self, "out_channels", "layers", "heads", "hidden_dim", "phi_width", "phi_depth"
+            self,
+            "out_channels",
+            "layers",
+            "heads",
+            "hidden_dim",
+            "phi_width",
+            "phi_depth",
+            "potential_width",
+            "head_layers",
         )
+        if self.node_potentials < 0:
+            raise ConfigError(f"node_potentials: must not be negative, got {self.node_potentials}")
         if self.hidden_dim % self.heads:
             raise ConfigError(
                 f"hidden_dim: {self.hidden_dim} is not a multiple of heads, {self.heads}"

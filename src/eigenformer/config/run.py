@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from eigenformer.config.model import EigenformerConfig
 from eigenformer.config.settings import ConfigError, Settings, require_positive
-from eigenformer.options import MetricName, Precision, SplitBy, TargetKind
+from eigenformer.options import (
+    Backend,
+    InitialBias,
+    MetricName,
+    Precision,
+    SplitBy,
+    TargetKind,
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,11 @@ class TrainingConfig(Settings):
         freeze_norms_after: The share of the epochs after which batch norms keep their stored
             statistics, so that a graph's prediction does not depend on its batch; 0 for all of
             them, as in fine-tuning on few graphs.
+        recompute_statistics: Before each validation, recompute the statistics of batch norms over
+            this many training batches; 0 to validate with the running ones. The model that is
+            saved has the statistics it was validated with.
+        initial_bias: The bias of the head at the start: ``random``, as in PyTorch's linear layers,
+            or what suits the training ``targets``: their mean, or the log-odds of classes.
     """
 
     batch_size: int
@@ -37,6 +49,8 @@ class TrainingConfig(Settings):
     eps: float = 1e-8
     gradient_clip: float = 1.0
     freeze_norms_after: float = 1.0
+    recompute_statistics: int = 0
+    initial_bias: InitialBias = "random"
 
     def check(self) -> None:
         require_positive(self, "batch_size", "epochs", "learning_rate", "eps", "gradient_clip")
@@ -47,6 +61,10 @@ class TrainingConfig(Settings):
         if not 0 <= self.freeze_norms_after <= 1:
             raise ConfigError(
                 f"freeze_norms_after: a share in [0, 1], got {self.freeze_norms_after}"
+            )
+        if self.recompute_statistics < 0:
+            raise ConfigError(
+                f"recompute_statistics: must not be negative, got {self.recompute_statistics}"
             )
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ConfigError(f"betas: takes two numbers in [0, 1), got {self.betas}")
@@ -131,6 +149,8 @@ class RunConfig(Settings):
         devices: Processes (or GPUs) per machine.
         machines: How many machines.
         precision: ``32``, ``64``, or mixed: ``bf16``, ``16``.
+        backend: How attention is computed: ``auto``, ``native``, ``torch`` or ``literal``. All
+            are exact.
     """
 
     data: DataConfig
@@ -144,6 +164,7 @@ class RunConfig(Settings):
     devices: int = 1
     machines: int = 1
     precision: Precision = "32"
+    backend: Backend = "auto"
 
     def check(self) -> None:
         require_positive(self, "devices", "machines")

@@ -8,7 +8,7 @@ from eigenformer.lazy import lazy_names
 
 if TYPE_CHECKING:
     from eigenformer.data.archive import GraphArchive
-    from eigenformer.data.batching import GraphDataset, GraphLoader, PairBatchSampler
+    from eigenformer.data.batching import GraphDataset, keep_batch
     from eigenformer.data.benchmarks import BENCHMARKS, Benchmark
     from eigenformer.data.errors import DataError
     from eigenformer.data.fields import Field, Task
@@ -27,14 +27,13 @@ __all__ = [
     "Field",
     "GraphArchive",
     "GraphDataset",
-    "GraphLoader",
     "OwnData",
-    "PairBatchSampler",
     "Prepared",
     "Spectra",
     "Statistics",
     "Task",
     "featurizer",
+    "keep_batch",
     "prepare",
     "prepare_own",
     "random_split",
@@ -54,14 +53,13 @@ __getattr__, __dir__ = lazy_names(
         "Field": "eigenformer.data.fields",
         "GraphArchive": "eigenformer.data.archive",
         "GraphDataset": "eigenformer.data.batching",
-        "GraphLoader": "eigenformer.data.batching",
         "OwnData": "eigenformer.data.own",
-        "PairBatchSampler": "eigenformer.data.batching",
         "Prepared": "eigenformer.data.preparation",
         "Spectra": "eigenformer.data.spectra",
         "Statistics": "eigenformer.data.statistics",
         "Task": "eigenformer.data.fields",
         "featurizer": "eigenformer.data.molecules",
+        "keep_batch": "eigenformer.data.batching",
         "prepare": "eigenformer.data.preparation",
         "prepare_own": "eigenformer.data.preparation",
         "random_split": "eigenformer.data.splits",

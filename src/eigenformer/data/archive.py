@@ -275,8 +275,11 @@ class GraphArchive:
         return GraphArchive._from_store(store)
 
     @classmethod
-    def open(cls, path: str | Path, verify: bool = True) -> GraphArchive:
-        """Opens an archive. ``verify`` compares every checksum before anything is believed."""
+    def open(cls, path: str | Path, verify: bool = False) -> GraphArchive:
+        """Opens an archive.
+
+        Sizes and times of its files are compared, with ``verify`` every checksum, too.
+        """
         return cls._from_store(open_store(Path(path), _KIND, verify))
 
     @classmethod

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import Dataset
 from torch_geometric.data import Batch, Data
 
 from eigenformer.data.archive import GraphArchive
@@ -24,8 +22,8 @@ class GraphDataset(Dataset):
     """Graphs of an archive with their spectra: a PyTorch dataset whose batches cost little.
 
     A batch is copied straight from the mapped arrays into one PyG ``Batch``; no graph becomes
-    an object of its own on the way. It equals what ``Batch.from_data_list`` makes of the graphs
-    one by one.
+    an object of its own on the way. Its tensors equal those that ``Batch.from_data_list`` makes of
+    the graphs one by one. A ``DataLoader`` over it takes ``collate_fn=keep_batch``.
 
     Args:
         archive: The graphs.
@@ -87,137 +85,33 @@ class GraphDataset(Dataset):
         edges = _Runs.of(archive.edge_offsets, graphs)
         ones = _Runs(graphs, np.ones(len(graphs), np.int64))
         ptr = nodes.slices()
-        batch, slices, increments = Batch(_base_cls=Data), {}, {}
-        zeros = torch.zeros(len(graphs), dtype=torch.long)
-
-        def put(name: str, value: Any, runs: _Runs, increment: Tensor = zeros) -> None:
-            batch[name] = value
-            slices[name] = torch.from_numpy(runs.slices())
-            increments[name] = increment
-
+        batch = Batch(
+            batch=torch.from_numpy(np.repeat(np.arange(len(graphs)), nodes.lengths)),
+            ptr=torch.from_numpy(ptr),
+        )
         shift = np.repeat(ptr[:-1], edges.lengths)
         edge_index = np.empty((2, len(shift)), dtype=np.int64)
         for row, local in zip(edge_index, archive.edge_index, strict=True):
             np.add(edges.take(local), shift, out=row)
-        put("edge_index", torch.from_numpy(edge_index), edges, torch.from_numpy(ptr[:-1]))
+        batch.edge_index = torch.from_numpy(edge_index)
         levels = {"node": nodes, "edge": edges, "graph": ones}
         for name, field in archive.fields.items():
             values = levels[field.level].take(field.values).astype(field.dtype, copy=False)
-            value = values.tolist() if field.is_text else torch.from_numpy(values)
-            put(name, value, levels[field.level])
+            batch[name] = values.tolist() if field.is_text else torch.from_numpy(values)
         if not archive.tells_sizes:
             batch.num_nodes = int(ptr[-1])
-            batch._store._num_nodes = nodes.lengths.tolist()
         if spectra is not None:
             counts = spectra.counts[graphs].astype(np.int64)
             value_runs = _Runs(spectra.value_starts[graphs], counts)
             vector_runs = _Runs(spectra.vector_starts[graphs], counts * nodes.lengths)
-            packed = spectra.eigenvalues
-            put("eigenvalues", torch.from_numpy(value_runs.take(packed)), value_runs)
-            packed = spectra.eigenvectors
-            put("eigenvectors", torch.from_numpy(vector_runs.take(packed)), vector_runs)
+            batch.eigenvalues = torch.from_numpy(value_runs.take(spectra.eigenvalues))
+            batch.eigenvectors = torch.from_numpy(vector_runs.take(spectra.eigenvectors))
             if spectra.k is not None:
-                put("num_frequencies", torch.from_numpy(counts), ones)
-        batch.batch = torch.from_numpy(np.repeat(np.arange(len(graphs)), nodes.lengths))
-        batch.ptr = torch.from_numpy(ptr.copy())  # the slices are for PyG, this is for anyone
-        batch._num_graphs = len(graphs)
-        batch._slice_dict, batch._inc_dict = slices, increments
+                batch.num_frequencies = torch.from_numpy(counts)
         return batch
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} graphs)"
-
-
-class PairBatchSampler(Sampler[list[int]]):
-    r"""Batches of about equal :math:`\sum n^2` instead of equal count.
-
-    Attention costs n² per graph, so among graphs of very different sizes a fixed number of
-    graphs is a very uneven load. Graphs are taken in (shuffled) order until the next one would
-    exceed ``max_pairs``; a graph that exceeds it alone is a batch of its own.
-
-    Args:
-        num_nodes: Nodes of each graph.
-        max_pairs: The largest Σn² of a batch.
-        shuffle: Whether to draw another order in each pass.
-        generator: The source of that order.
-    """
-
-    def __init__(
-        self,
-        num_nodes: np.ndarray,
-        max_pairs: int,
-        shuffle: bool = False,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        if max_pairs < 1:
-            raise DataError(f"max_pairs: must be at least 1, got {max_pairs}")
-        self.pairs = np.asarray(num_nodes, dtype=np.int64) ** 2
-        self.max_pairs = max_pairs
-        self.shuffle = shuffle
-        self.generator = generator
-        self._order = np.arange(len(self.pairs))
-
-    def __iter__(self) -> Iterator[list[int]]:
-        if self.shuffle:
-            self._order = torch.randperm(len(self.pairs), generator=self.generator).numpy()
-        order = self._order
-        total = np.cumsum(self.pairs[order])
-        start = 0
-        while start < len(order):
-            end = self._end(total, start)
-            yield order[start:end].tolist()
-            start = end
-
-    def __len__(self) -> int:
-        """The number of batches in the order last drawn; another order may take a few more."""
-        total = np.cumsum(self.pairs[self._order])
-        count = start = 0
-        while start < len(total):
-            start = self._end(total, start)
-            count += 1
-        return count
-
-    def _end(self, total: np.ndarray, start: int) -> int:
-        before = total[start - 1] if start else 0
-        end = int(np.searchsorted(total, before + self.max_pairs, side="right"))
-        return max(end, start + 1)
-
-
-class GraphLoader(DataLoader):
-    """Batches of a :class:`GraphDataset`.
-
-    Args:
-        dataset: The graphs.
-        batch_size: Graphs per batch.
-        shuffle: Whether to draw another order in each pass.
-        max_pairs: Balance batches by Σn² up to this, instead of by ``batch_size``.
-        seed: Makes the orders reproducible.
-        num_workers: Processes that prepare batches ahead; rarely worth it here.
-        drop_last: Whether to leave out a last batch that is not full.
-    """
-
-    def __init__(
-        self,
-        dataset: GraphDataset,
-        batch_size: int = 1,
-        shuffle: bool = False,
-        max_pairs: int | None = None,
-        seed: int | None = None,
-        num_workers: int = 0,
-        drop_last: bool = False,
-    ) -> None:
-        generator = None
-        if seed is not None:
-            generator = torch.Generator().manual_seed(seed)
-        common: dict[str, Any] = {"collate_fn": keep_batch, "num_workers": num_workers}
-        if max_pairs is None:
-            common |= {"batch_size": batch_size, "shuffle": shuffle, "drop_last": drop_last}
-        else:
-            if drop_last:
-                raise DataError("drop_last: batches by max_pairs are never full")
-            sampler = PairBatchSampler(dataset.num_nodes, max_pairs, shuffle, generator)
-            common["batch_sampler"] = sampler
-        super().__init__(dataset, generator=generator, **common)
 
 
 class _Runs:

@@ -32,10 +32,6 @@ class Slic:
     compactness: float = 10.0
 
 
-MNIST_SLIC = Slic(95, 75, 0.25)
-CIFAR10_SLIC = Slic()
-
-
 def is_image_folder(folder: Path) -> bool:
     """Whether a folder holds pictures, or folders of them."""
     return next(_images(folder), None) is not None
@@ -71,7 +67,7 @@ def read_image_folder(
 
 def superpixels_of(image: np.ndarray, slic: Slic | None = None) -> Superpixels:
     """The superpixels of one picture, ``[height, width]`` or ``[height, width, 3]`` in 0..255."""
-    segmentation, slic = _skimage("segmentation"), slic or CIFAR10_SLIC
+    segmentation, slic = _skimage("segmentation"), slic or Slic()
     grey = image.ndim == 2
     pixels = image.reshape(*image.shape[:2], -1).astype(np.float64)
     count = wanted = slic.start

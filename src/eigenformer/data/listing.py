@@ -55,7 +55,7 @@ def entry(path: Path, sources: Sources) -> Entry:
     if not path.is_dir():
         return Entry(path.name)
     try:
-        archive = GraphArchive.open(path, verify=False)
+        archive = GraphArchive.open(path)
     except DamagedError as error:
         return Entry(path.name, path, folder_bytes(path), problem=str(error))
     return Entry(

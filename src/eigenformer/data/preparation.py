@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 import zlib
@@ -155,10 +156,10 @@ def prepare_own(
         archive = GraphArchive.open(path)
         name = path.resolve().name
     else:
-        files = own_files(path)
         name = own_name(path) if name is None else name
         _check_name(name)
         whole = path.resolve()
+        files = own_files(whole)
         _check_free(sources.cache_dir / name, name, whole)
         folder = sources.cache_dir / "spectra"
         settings = options.to_dict()
@@ -205,7 +206,7 @@ def _check_name(name: str) -> None:
 def _check_free(folder: Path, name: str, path: Path) -> None:
     """Refuses a name under which other data of the user's are kept, if those are still there."""
     try:
-        owner = Path(GraphArchive.open(folder, verify=False).meta["origin"]["own"])
+        owner = Path(GraphArchive.open(folder).meta["origin"]["own"])
     except (DamagedError, KeyError, TypeError):
         return
     if owner != path and owner.exists():
@@ -226,14 +227,13 @@ def _build(
 ) -> GraphArchive:
     """The archive at ``path``: the one that is there, if it is what would be made, or made anew."""
     files = locate()
-    inputs = None if files is None else _inputs(files)
-    archive = _current(path, origin, inputs)
+    archive = _current(path, origin, files)
     if archive is not None:  # nothing to write, so nothing to lock: the cache may be read-only
         return archive
     lock = _locked(path, report)
     try:
         remove_leftovers(path)
-        archive = _current(path, origin, inputs, report)
+        archive = _current(path, origin, files, report)
         if archive is not None:  # another process was quicker
             return archive
         files = fetch() if fetch is not None else files or []  # checked, too, if it was there
@@ -249,7 +249,10 @@ def _build(
             raise DataError(
                 f"{names}: damaged ({reason}); delete it, or put a whole file there"
             ) from None
-        built.meta["origin"] = {**origin, "inputs": _inputs(files)}
+        named = _named(files)
+        stamps = {name: _stamp(file) for name, file in named.items()}
+        inputs = {name: file_digest(file) for name, file in named.items()}
+        built.meta["origin"] = {**origin, "inputs": inputs, "stamps": stamps}
         return built.save(path)
     finally:
         lock.release()
@@ -258,7 +261,7 @@ def _build(
 def _current(
     path: Path,
     origin: dict[str, Any],
-    inputs: dict[str, str] | None,
+    files: list[Path] | None,
     report: Reporter | None = None,
 ) -> GraphArchive | None:
     """The archive that is there, if it is whole and made of the same things in the same way."""
@@ -271,16 +274,54 @@ def _current(
         notice(f"{error}; the archive is built anew")
         return None
     there = dict(archive.meta.get("origin", {}))
-    used = there.pop("inputs", None)
+    inputs, stamps = there.pop("inputs", {}), there.pop("stamps", {})
     if there != origin:
         notice(f"{path}: made by another version or in another way; built anew")
         return None
     # Where the raw files are not at hand, there is nothing it could have become stale against.
-    if inputs is not None and inputs != used:
+    named = None if files is None else _named(files)
+    if named is not None and (set(named) != set(inputs) or _changed(named, inputs, stamps)):
         notice(f"{path}: the raw files have changed; built anew")
         return None
     return archive
 
 
-def _inputs(files: list[Path]) -> dict[str, str]:
-    return {"/".join(file.parts[-2:]): file_digest(file) for file in files}
+def changed_inputs(archive: GraphArchive, sources: Sources) -> list[Path] | None:
+    """The raw files whose checksums are no longer those that an archive was built from.
+
+    None where that cannot be told: the raw files are not at hand, or it was not built from any.
+    """
+    origin = archive.meta.get("origin", {})
+    files = None
+    if "benchmark" in origin:
+        layouts = builder(origin["benchmark"], **origin["settings"]).layouts
+        files = sources.locate(origin["benchmark"], layouts) if layouts else None
+    elif "own" in origin and Path(origin["own"]).exists():
+        files = own_files(Path(origin["own"]))
+    return None if files is None else _changed(_named(files), origin["inputs"], {})
+
+
+def _changed(
+    files: dict[str, Path], inputs: dict[str, str], stamps: dict[str, list[int]]
+) -> list[Path]:
+    """The files that are not those of the checksums; a file with its old stamp is not read."""
+    return [
+        file
+        for name, file in files.items()
+        if stamps.get(name) != _stamp(file) and inputs.get(name) != file_digest(file)
+    ]
+
+
+def _named(files: list[Path]) -> dict[str, Path]:
+    """The files by their paths from the folder above the one that holds them all."""
+    if not files:
+        return {}
+    whole = [Path(os.path.abspath(file)) for file in files]
+    folder = Path(os.path.commonpath([file.parent for file in whole])).parent
+    return {file.relative_to(folder).as_posix(): file for file in whole}
+
+
+def _stamp(file: Path) -> list[int]:
+    """The size of a file and when it was last written."""
+    status = file.stat()
+    return [status.st_size, status.st_mtime_ns]

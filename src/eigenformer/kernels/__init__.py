@@ -2,49 +2,65 @@
 
 ``literal`` follows the paper's equations line by line and is the oracle of all tests. ``torch``
 is exact as well: φ₁ through its linear pieces, graphs grouped by size. ``native`` is the same in
-compiled code, for float32 on the CPU, and is the default where it is there.
+compiled code, for float32 on the CPU, and is the default where it is there. Each kernel says
+itself what it supports.
 """
 
 from __future__ import annotations
 
-from eigenformer.kernels.base import AttentionKernel, AttentionTerms
-from eigenformer.kernels.grouped import GroupedAttention
+from eigenformer.kernels.base import AttentionKernel, AttentionTerms, PhiTable, Request
 from eigenformer.kernels.literal import LiteralAttention
-from eigenformer.kernels.native import NativeAttention, library, load, supports
+from eigenformer.kernels.native import NativeAttention
+from eigenformer.kernels.torch import TorchAttention
 from eigenformer.nearest import unknown
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 
-_KERNELS: dict[str, type[AttentionKernel]] = {
-    "literal": LiteralAttention,
-    "torch": GroupedAttention,
-    "native": NativeAttention,
-}
+KERNELS: tuple[type[AttentionKernel], ...] = (NativeAttention, TorchAttention, LiteralAttention)
+"""All kernels, the fastest first: ``auto`` is the first that does what is asked for."""
 
 
-def prepare(graphs: RaggedGraphs, backend: Backend = "auto") -> AttentionKernel:
-    """What the layers share: everything about the batch that does not change between them.
+def make_kernel(graphs: RaggedGraphs, backend: Backend = "auto") -> AttentionKernel:
+    """What the layers share: everything about the batch that does not change between them."""
+    values = graphs.eigenvectors
+    return choose_kernel(Request(values.dtype, values.device.type), backend)(graphs)
 
-    Other types than float32 and other devices than the CPU go to ``torch`` instead of ``native``.
+
+def choose_kernel(request: Request, backend: Backend = "auto") -> type[AttentionKernel]:
+    """The kernel that ``backend`` names, or the fastest other one that does what is asked for.
+
+    A kernel that is not there on this machine is an error where it is named.
     """
-    if backend == "auto":
-        backend = "torch" if load()[0] is None else "native"
-    if backend not in _KERNELS:
-        known = ("auto", *_KERNELS)
-        raise ValueError(unknown(f"attention_backend: '{backend}'", backend, known))
-    if backend == "native":
-        library()  # an error that says why, if it is not there
-        if not supports(graphs.eigenvectors):
-            backend = "torch"
-    return _KERNELS[backend](graphs)
+    order = KERNELS
+    if backend != "auto":
+        named = [kernel for kernel in KERNELS if kernel.name == backend]
+        if not named:
+            known = ("auto", *(kernel.name for kernel in KERNELS))
+            raise ValueError(unknown(f"backend: '{backend}'", backend, known))
+        reason = named[0].unavailable()
+        if reason is not None:
+            raise ValueError(f"backend: '{backend}': {reason}")
+        order = (*named, *KERNELS)
+    reasons = {kernel: why_not(kernel, request) for kernel in order}
+    return next(kernel for kernel, reason in reasons.items() if reason is None)
+
+
+def why_not(kernel: type[AttentionKernel], request: Request) -> str | None:
+    """Why a kernel is passed over for a request; None if it does what is asked for."""
+    return kernel.unavailable() or kernel.unsupported(request)
 
 
 __all__ = [
+    "KERNELS",
     "AttentionKernel",
     "AttentionTerms",
     "Backend",
-    "GroupedAttention",
     "LiteralAttention",
     "NativeAttention",
-    "prepare",
+    "PhiTable",
+    "Request",
+    "TorchAttention",
+    "choose_kernel",
+    "make_kernel",
+    "why_not",
 ]

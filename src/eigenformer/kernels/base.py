@@ -6,11 +6,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
+from eigenformer.scalar_mlp import LinearPieces
 
 ScalarFunction = Callable[[Tensor], Tensor]
 
@@ -18,6 +21,38 @@ ScalarFunction = Callable[[Tensor], Tensor]
 def signed_sqrt(x: Tensor, eps: float = 1e-6) -> Tensor:
     r""":math:`\psi(x) = x / \sqrt{|x| + \epsilon}`: signed square root, finite slope at 0."""
     return x * torch.rsqrt(x.abs() + eps)
+
+
+@dataclass(frozen=True, eq=False)
+class PhiTable:
+    r"""φ₁ and φ₂ of one layer, evaluated for one batch.
+
+    Args:
+        importance: :math:`\phi_2(\lambda_k)` times the weight of the frequency, ``[Σk, heads]``.
+        phi1: The linear pieces of :math:`\phi_1`, over all scores that the batch can have.
+    """
+
+    importance: Tensor
+    phi1: LinearPieces
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What a kernel is asked to compute with, and what for.
+
+    Args:
+        dtype: The type of all numbers.
+        device: The type of the device, such as ``"cpu"`` or ``"cuda"``.
+        psi: ψ, see :class:`AttentionTerms`.
+        keep: Whether dropout's factors are given instead of drawn.
+        return_attention: Whether the attention weights are returned.
+    """
+
+    dtype: torch.dtype = torch.float32
+    device: str = "cpu"
+    psi: ScalarFunction | None = None
+    keep: bool = False
+    return_attention: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +75,8 @@ class AttentionTerms:
             ``edge_values`` that each edge takes (default: its own).
         edge_coefficients: ``[M, F]``, where edges share F rows of ``edge_values`` in another way:
             :math:`w_{ij} = \sum_f a_{ij}[f] w_f`. ``edge_logits`` has a row for every edge then.
+        table: φ₁ and φ₂ on this batch, where :meth:`AttentionKernel.tables` evaluated them
+            already.
     """
 
     phi1: ScalarFunction
@@ -52,6 +89,7 @@ class AttentionTerms:
     edge_values: Tensor | None = None
     edge_kind: Tensor | None = None
     edge_coefficients: Tensor | None = None
+    table: PhiTable | None = None
 
     def by_edge(self) -> AttentionTerms:
         """The same with a row for every edge, whatever edges share."""
@@ -106,14 +144,35 @@ class AttentionKernel(ABC):
     with :math:`j` over the nodes of :math:`i`'s own graph.
     """
 
+    name: ClassVar[Backend]
+    """What it is called as an option."""
+
     def __init__(self, graphs: RaggedGraphs) -> None:
         self.graphs = graphs
 
-    def tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:  # noqa: B027
-        """Announces the (φ₁, φ₂) of the layers to come, which a kernel may evaluate together.
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """Why the kernel cannot be used on this machine at all; None if it can."""
+        return None
 
-        For the next call of :meth:`attend` with each; the weights must not change in between.
+    @classmethod
+    def details(cls) -> str:
+        """What else is to be known about the kernel on this machine, where it is available."""
+        return ""
+
+    @classmethod
+    def unsupported(cls, request: Request) -> str | None:
+        """Why the kernel cannot do what is asked for; None if it can."""
+        return None
+
+    def tables(
+        self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]
+    ) -> Sequence[PhiTable | None]:
+        """The (φ₁, φ₂) of several layers, evaluated for this batch.
+
+        Each goes into the terms of its layer. None where the kernel takes φ as it is.
         """
+        return [None] * len(phis)
 
     @abstractmethod
     def attend(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from eigenformer.kernels.base import AttentionKernel, AttentionTerms, ScalarFunction
 from eigenformer.kernels.padded import PaddedGraphs
+from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 
 
 class LiteralAttention(AttentionKernel):
     """The oracle. Takes any functions as φ₁ and φ₂, and keeps B·H·N²·p numbers for its MLPs."""
+
+    name: ClassVar[Backend] = "literal"
 
     def __init__(self, graphs: RaggedGraphs) -> None:
         super().__init__(graphs)

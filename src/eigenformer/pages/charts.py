@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 
-from eigenformer.pages.page import text
+from eigenformer.pages.page import render_macro
 
 _WIDTH, _HEIGHT, _SIDE = 460.0, 210.0, 360.0
+_NOTHING = Markup('<p class="hint">Not one number to draw.</p>')
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 14.0, 12.0, 38.0
 
 
@@ -79,7 +81,7 @@ class Axis:
 
 def line_chart(
     lines: Sequence[Line], x_label: str, title: str, mark: tuple[float, float] | None = None
-) -> str:
+) -> Markup:
     """Curves over a common axis; a logarithmic one where all values are positive and far apart.
 
     Args:
@@ -92,51 +94,60 @@ def line_chart(
     ys = np.concatenate([line.y for line in lines])
     known = ys[np.isfinite(ys)]
     if not len(known):
-        return '<p class="hint">Not one number to draw.</p>'
+        return _NOTHING
     log = bool(known.min() > 0 and known.max() > 5 * known.min())
     whole = bool((xs == np.rint(xs)).all())
     across = Axis(float(xs.min()), float(xs.max()), _LEFT, _WIDTH - _RIGHT, whole=whole)
     up = _vertical(known, log)
-    parts = [_frame(across, up, x_label)]
-    for number, line in enumerate(lines):
+    curves = []
+    for line in lines:
         keep = np.isfinite(line.y)
-        points = zip(across.place(line.x[keep]), up.place(line.y[keep]), strict=True)
-        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-        if path:
-            # A single epoch is a dot: a round end of no length.
-            parts.append(
-                f'<path class="line line-{number}" d="M{path}{"h0" * ("L" not in path)}"/>'
-            )
+        path = _path(across.place(line.x[keep]), up.place(line.y[keep]))
+        if path and "L" not in path:
+            path += "h0"  # a single epoch is a dot: a round end of no length
+        curves.append({"label": line.label, "path": path})
+    place = None
     if mark is not None and np.isfinite(mark[1]):
-        x, y = float(across.place(mark[0])), float(up.place(mark[1]))
-        parts.append(f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="5"/>')
-    label = f"{title} over {x_label}: {', '.join(line.label for line in lines)}"
-    keys = "".join(
-        f'<span><i class="key line-{n}"></i>{text(line.label)}</span>'
-        for n, line in enumerate(lines)
+        place = across.place(mark[0]), up.place(mark[1])
+    return render_macro(
+        "charts.html",
+        "lines",
+        across=across,
+        up=up,
+        x_label=x_label,
+        label=f"{title} over {x_label}: {', '.join(line.label for line in lines)}",
+        width=_WIDTH,
+        height=_HEIGHT,
+        curves=curves,
+        mark=place,
     )
-    return f'{_svg(parts, label, _WIDTH, _HEIGHT)}<p class="keys">{keys}</p>'
 
 
-def scatter_chart(pairs: np.ndarray, x_label: str, y_label: str) -> str:
+def scatter_chart(pairs: np.ndarray, x_label: str, y_label: str) -> Markup:
     """Points, and the line on which both coordinates are equal."""
     known = pairs[np.isfinite(pairs).all(1)]
     if not len(known):
-        return '<p class="hint">Not one number to draw.</p>'
+        return _NOTHING
     low, high = float(known.min()), float(known.max())
     side = _SIDE - _LEFT - _RIGHT
     across = Axis(low, high, _LEFT, _LEFT + side)
     up = Axis(low, high, _TOP + side, _TOP)
     points = zip(across.place(known[:, 0]), up.place(known[:, 1]), strict=True)
-    dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in points)
-    ends = [float(v) for axis in (across, up) for v in (axis.start, axis.end)]
-    diagonal = f'<path class="zero" d="M{ends[0]} {ends[2]}L{ends[1]} {ends[3]}"/>'
-    parts = [_frame(across, up, x_label, y_label), diagonal, f'<path class="dots" d="{dots}"/>']
-    label = f"{y_label} against {x_label}, {len(known)} points"
-    return _svg(parts, label, _SIDE, _TOP + side + _BOTTOM)
+    return render_macro(
+        "charts.html",
+        "scatter",
+        across=across,
+        up=up,
+        x_label=x_label,
+        y_label=y_label,
+        label=f"{y_label} against {x_label}, {len(known)} points",
+        width=_SIDE,
+        height=_TOP + side + _BOTTOM,
+        dots="".join(f"M{x:.1f} {y:.1f}h0" for x, y in points),
+    )
 
 
-def small_multiples(curves: np.ndarray, x: np.ndarray, label: str) -> str:
+def small_multiples(curves: np.ndarray, x: np.ndarray, label: str) -> Markup:
     """A small curve for each layer (row) and head (column), each on its own scale.
 
     Args:
@@ -147,11 +158,10 @@ def small_multiples(curves: np.ndarray, x: np.ndarray, label: str) -> str:
     layers, heads, _ = curves.shape
     wide, high, margin, top = 62.0, 40.0, 22.0, 16.0
     places = np.broadcast_to(x, curves.shape)
-    frames, zeros, lines, names = [], [], [], []
-    for head in range(heads):
-        names.append(f'<text x="{margin + (head + 0.5) * wide:.0f}" y="11">{head}</text>')
+    frames, zeros, lines = [], [], []
+    names = [(margin + (head + 0.5) * wide, 11, head) for head in range(heads)]
     for layer in range(layers):
-        names.append(f'<text x="9" y="{top + (layer + 0.6) * high:.0f}">{layer}</text>')
+        names.append((9, top + (layer + 0.6) * high, layer))
         for head in range(heads):
             left, up = margin + head * wide, top + layer * high
             across = Axis(*_ends(places[layer, head]), left + 3, left + wide - 7)
@@ -160,15 +170,18 @@ def small_multiples(curves: np.ndarray, x: np.ndarray, label: str) -> str:
             if upward.low < 0 < upward.high:
                 y = float(upward.place(0.0))
                 zeros.append(f"M{left:.0f} {y:.1f}h{wide - 4:.0f}")
-            points = np.stack(
-                [across.place(places[layer, head]), upward.place(curves[layer, head])]
-            )
-            lines.append("M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in points.T.tolist()))
-    size = f"0 0 {margin + heads * wide:.0f} {top + layers * high:.0f}"
-    return (
-        f'<svg class="multiples" viewBox="{size}" role="img" aria-label="{text(label)}">'
-        f'<path class="cell" d="{"".join(frames)}"/><path class="zero" d="{"".join(zeros)}"/>'
-        f'<path class="line line-0" d="{"".join(lines)}"/>{"".join(names)}</svg>'
+            xs, ys = across.place(places[layer, head]), upward.place(curves[layer, head])
+            lines.append(_path(xs, ys))
+    return render_macro(
+        "charts.html",
+        "multiples",
+        label=label,
+        width=margin + heads * wide,
+        height=top + layers * high,
+        names=names,
+        cells="".join(frames),
+        zeros="".join(zeros),
+        curves="".join(lines),
     )
 
 
@@ -186,29 +199,6 @@ def _ends(values: np.ndarray) -> tuple[float, float]:
     return float(values.min()), float(values.max())
 
 
-def _frame(across: Axis, up: Axis, x_label: str, y_label: str = "") -> str:
-    parts = []
-    for value in across.ticks(6):
-        x = float(across.place(value))
-        parts.append(f'<text x="{x:.1f}" y="{up.start + 16:.1f}">{_short(value)}</text>')
-    for value in up.ticks():
-        y = float(up.place(value))
-        parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{across.end:.1f}"/>')
-        parts.append(f'<text class="end" x="{_LEFT - 6}" y="{y + 4:.1f}">{_short(value)}</text>')
-    middle = (across.start + across.end) / 2
-    parts.append(f'<text x="{middle:.1f}" y="{up.start + 33:.1f}">{text(x_label)}</text>')
-    if y_label:
-        upright = f"translate(11 {(up.start + up.end) / 2:.1f}) rotate(-90)"
-        parts.append(f'<text transform="{upright}">{text(y_label)}</text>')
-    return "".join(parts)
-
-
-def _short(value: float) -> str:
-    return f"{value:.4g}".replace("-", "−")
-
-
-def _svg(parts: Sequence[str], label: str, width: float, height: float) -> str:
-    return (
-        f'<svg class="chart" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
-        f'aria-label="{text(label)}">{"".join(parts)}</svg>'
-    )
+def _path(xs: np.ndarray, ys: np.ndarray) -> str:
+    points = "L".join(f"{x:.1f} {y:.1f}" for x, y in zip(xs, ys, strict=True))
+    return f"M{points}" if points else ""

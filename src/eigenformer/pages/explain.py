@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from eigenformer.analysis.drawing import names_of
+from eigenformer.analysis.drawing import Drawing, names_of
 from eigenformer.analysis.explanation import Explanation
 from eigenformer.pages.graph_svg import Layout, graph_svg
-from eigenformer.pages.page import fill, make_page, packed, text
-from eigenformer.pages.predictions import node_lines, prediction_html, target_html
+from eigenformer.pages.page import make_page, packed, render
+from eigenformer.pages.predictions import node_lines, prediction_html, truth_text
 
 _SAMPLES = 81  # of φ₂: more than the pixels of its picture can show
 _STEPS = 255
@@ -22,20 +22,22 @@ def explain_page(explanation: Explanation) -> str:
     """The page as HTML, self-contained."""
     subject = explanation.subject
     drawing = subject.drawing
-    few = explanation.attention.shape[0] <= _FEW_LAYERS
-    spectrum = fill("spectrum.html", frequencies=str(len(subject.eigenvalues) - 1))
-    body = fill(
+    layers, heads = explanation.attention.shape[:2]
+    body = render(
         "explain.html",
-        name=text(subject.name),
-        model=text(explanation.model),
+        name=subject.name,
+        model=explanation.model,
         what="an atom" if drawing.is_molecule else "a node",
-        counts=_counts(explanation),
+        counts=_counts(drawing),
+        formula=_formula(drawing),
+        layers=layers,
+        heads=heads,
         prediction=prediction_html(explanation.outputs, explanation.prediction),
-        target=target_html(explanation.outputs, explanation.target),
-        remark=_remark(explanation),
+        truth=truth_text(explanation.outputs, explanation.target),
+        remark=explain_remark(explanation),
         drawing=graph_svg(drawing, f"{subject.name}, drawn", _node_names(explanation)),
-        below_picture="" if few else spectrum,
-        below_heads=spectrum if few else "",
+        frequencies=len(subject.eigenvalues) - 1,
+        room_below_heads=layers <= _FEW_LAYERS,
     )
     title = f"{subject.name} · {explanation.model}"
     return make_page(title, body, ("page.css", "explain.css"), "explain.js", _data(explanation))
@@ -102,21 +104,16 @@ def explain_remark(explanation: Explanation) -> str:
     return f"The model's training had no atoms of the kind of {which}: do not trust this number."
 
 
-def _remark(explanation: Explanation) -> str:
-    said = explain_remark(explanation)
-    return f'<p class="hint">{text(said)}</p>' if said else ""
-
-
-def _counts(explanation: Explanation) -> str:
-    drawing = explanation.subject.drawing
-    layers, heads = explanation.attention.shape[:2]
+def _counts(drawing: Drawing) -> str:
     if not drawing.is_molecule:
-        return f"{len(drawing)} nodes, {len(drawing.edges)} edges · {layers} layers × {heads} heads"
+        return f"{len(drawing)} nodes, {len(drawing.edges)} edges"
+    hydrogen = any(kind == "H" for kind, _ in _formula(drawing))
+    return f"{len(drawing)} {'atoms' if hydrogen else 'heavy atoms'}, "
+
+
+def _formula(drawing: Drawing) -> list[tuple[str, int]]:
+    """How many atoms of each kind; carbon first, then by the alphabet, as chemists count."""
+    if not drawing.is_molecule:
+        return []
     kinds = Counter(label.rstrip("0123456789+−") for label in drawing.labels)
-    # Carbon first, then by the alphabet, as chemists count.
-    order = sorted(kinds, key=lambda kind: (kind != "C", kind))
-    formula = "".join(
-        f"{text(kind)}<sub>{kinds[kind]}</sub>" if kinds[kind] > 1 else text(kind) for kind in order
-    )
-    atoms = "atoms" if "H" in kinds else "heavy atoms"
-    return f"{len(drawing)} {atoms}, {formula} · {layers} layers × {heads} heads"
+    return sorted(kinds.items(), key=lambda item: (item[0] != "C", item[0]))

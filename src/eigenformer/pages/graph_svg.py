@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 
 from eigenformer.analysis.drawing import Drawing
-from eigenformer.pages.page import text
+from eigenformer.pages.page import render
 
 _EDGE = 46.0  # pixels
 _WIDEST = 760.0
@@ -40,7 +42,7 @@ def graph_svg(
     label: str,
     names: tuple[str, ...] | None = None,
     marked: Collection[int] = (),
-) -> str:
+) -> Markup:
     """The drawing as an SVG element.
 
     Args:
@@ -49,43 +51,38 @@ def graph_svg(
         names: Of the nodes, where each is to be a button (default: they are only drawn).
         marked: Nodes to set off from the others.
     """
-    layout = Layout(drawing)
-    dense = " dense" if len(drawing.edges) > 4 * len(drawing) else ""
-    parts = [
-        f'<svg class="graph{dense}" viewBox="0 0 {layout.width:.1f} {layout.height:.1f}" '
-        f'role="{"img" if names is None else "group"}" aria-label="{text(label)}" '
-        f'style="--natural:{layout.width:.0f}px">',
-        '<g class="bonds">',
-        *_bonds(drawing, layout),
-        '</g><g class="arrows"></g><g class="atoms">',
-        *_atoms(drawing, layout, names, marked),
-        "</g></svg>",
-    ]
-    return "".join(parts)
-
-
-def _atoms(
-    drawing: Drawing, layout: Layout, names: tuple[str, ...] | None, marked: Collection[int]
-) -> Iterator[str]:
-    for node, (shown, (x, y)) in enumerate(zip(drawing.letters, layout.positions, strict=True)):
-        plain = drawing.is_molecule and not shown
+    layout, atoms = Layout(drawing), []
+    for node, (letter, (x, y)) in enumerate(zip(drawing.letters, layout.positions, strict=True)):
+        plain = drawing.is_molecule and not letter
         radius = layout.radius * (0.72 if plain else 1)
-        size = layout.radius * (1.05 if len(shown) < 2 else 0.85)
-        role = ""
-        if names is not None:
-            role = (
-                f' role="button" tabindex="{0 if node == 0 else -1}" data-node="{node}" '
-                f'aria-pressed="false" aria-label="{text(names[node])}"'
-            )
-        letter = f'<text font-size="{size:.1f}">{text(shown)}</text>' if shown else ""
-        kind = "atom" + " plain" * plain + " marked" * (node in marked)
-        yield (
-            f'<g class="{kind}" transform="translate({x:.1f} {y:.1f})"{role}>'
-            f'<circle r="{radius:.1f}"/>{letter}</g>'
-        )
+        size = layout.radius * (1.05 if len(letter) < 2 else 0.85)
+        name = "" if names is None else names[node]
+        atoms.append(_Atom(x, y, letter, name, radius, size, plain, node in marked))
+    return render(
+        "graph.html",
+        layout=layout,
+        label=label,
+        named=names is not None,
+        dense=len(drawing.edges) > 4 * len(drawing),
+        bonds=_bonds(drawing, layout),
+        atoms=atoms,
+    )
 
 
-def _bonds(drawing: Drawing, layout: Layout) -> Iterator[str]:
+@dataclass(frozen=True)
+class _Atom:
+    x: float
+    y: float
+    letter: str
+    name: str
+    radius: float
+    size: float  # of the letter
+    plain: bool
+    marked: bool
+
+
+def _bonds(drawing: Drawing, layout: Layout) -> dict[str, str]:
+    """The paths of solid and of dashed lines."""
     neighbours: dict[int, list[int]] = {}
     for i, j in drawing.edges.tolist():
         neighbours.setdefault(i, []).append(j)
@@ -118,9 +115,7 @@ def _bonds(drawing: Drawing, layout: Layout) -> Iterator[str]:
         elif order == 3:
             paths["solid"] += [_line(start + across, end + across)]
             paths["solid"] += [_line(start - across, end - across)]
-    for kind, lines in paths.items():
-        if lines:
-            yield f'<path class="bond {kind}" d="{"".join(lines)}"/>'
+    return {kind: "".join(lines) for kind, lines in paths.items()}
 
 
 def _line(start: np.ndarray, end: np.ndarray) -> str:

@@ -1,18 +1,18 @@
-"""What all pages share: the shell, how texts and data get in, and what a browser may do."""
+"""What all pages share: the templates, how texts and data get in, and what a browser may do."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import html
-import json
 from collections.abc import Mapping
+from functools import cache
 from importlib import resources
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from eigenformer.files import write_atomic
 
@@ -20,18 +20,23 @@ _FILES = resources.files("eigenformer.pages") / "templates"
 
 
 def template_text(name: str) -> str:
-    """A file of the folder ``templates``."""
+    """A file of the folder ``templates``, as it is."""
     return (_FILES / name).read_text("utf-8")
 
 
-def fill(name: str, /, **parts: str) -> str:
-    """A template with its ``$parts``; what is put in is not looked at again."""
-    return Template(template_text(name)).substitute(parts)
+def render(name: str, /, **values: Any) -> Markup:
+    """A template with its values. Every text is escaped, unless a template made it."""
+    return Markup(_environment().get_template(name).render(values).rstrip("\n"))
 
 
-def text(value: Any) -> str:
-    """Any text, safe inside an element and inside a quoted attribute."""
-    return html.escape(str(value), quote=True)
+def render_macro(name: str, macro: str, /, **values: Any) -> Markup:
+    """As :func:`render`, of one macro of a template."""
+    return getattr(_environment().get_template(name).module, macro)(**values)
+
+
+def number(value: float) -> str:
+    """A number as it is read: four digits, a real minus."""
+    return f"{value:.4g}".replace("-", "−")
 
 
 def packed(values: np.ndarray) -> str:
@@ -54,28 +59,22 @@ def make_page(
 
     Args:
         title: Plain text.
-        body: HTML.
+        body: What :func:`render` returned; plain text is escaped.
         styles: Files of the folder ``templates``.
         script: The same.
         data: What the script reads; fits JSON.
     """
     code = "" if script is None else template_text(script)
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-    return fill(
+    return render(
         "page.html",
-        title=text(title),
+        title=title,
         policy=f"'sha256-{digest}'" if code else "'none'",
-        style="\n".join(map(template_text, styles)),
+        style=Markup("\n".join(map(template_text, styles))),
         body=body,
-        data=_json(data or {}),
-        script=f"<script>{code}</script>" if code else "",
+        data=data or {},
+        script=Markup(code),
     )
-
-
-def _json(data: Mapping[str, Any]) -> str:
-    """JSON that holds no tag: an HTML parser reads to its end, whatever texts are in it."""
-    compact = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return compact.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
 
 
 def save_page(page: str, path: str | Path) -> None:
@@ -85,3 +84,22 @@ def save_page(page: str, path: str | Path) -> None:
         raise ValueError(f"{path}: a page is HTML; give a name that ends in .html")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, page.encode("utf-8"))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("eigenformer.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["px"] = lambda value: f"{float(value):.1f}"
+    environment.filters["number"] = number
+    environment.policies["json.dumps_kwargs"] = {
+        "ensure_ascii": False,
+        "separators": (",", ":"),
+        "allow_nan": False,
+    }
+    return environment

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from markupsafe import Markup
 
 from eigenformer.outputs import Outputs
-from eigenformer.pages.page import text
+from eigenformer.pages.page import number, render
 
 _MOST_SHOWN = 12
 
 
-def prediction_html(outputs: Outputs, prediction: np.ndarray) -> str:
+def prediction_html(outputs: Outputs, prediction: np.ndarray) -> Markup:
     """What is predicted for a graph, or a summary of what is predicted for its nodes."""
     names = output_names(outputs)
     if outputs.level == "node":
@@ -27,12 +28,9 @@ def prediction_html(outputs: Outputs, prediction: np.ndarray) -> str:
     return _bars(values)
 
 
-def target_html(outputs: Outputs, target: np.ndarray | None) -> str:
-    """The truth about a graph, where it is known."""
-    if target is None or outputs.level == "node":
-        return ""
-    said = _truth(outputs, target[0])
-    return f'<p class="truth">true: {text(said)}</p>' if said else ""
+def truth_text(outputs: Outputs, target: np.ndarray | None) -> str:
+    """The truth about a graph; empty where it is not known."""
+    return "" if target is None or outputs.level == "node" else _truth(outputs, target[0])
 
 
 def node_lines(
@@ -56,11 +54,6 @@ def output_names(outputs: Outputs) -> tuple[str, ...]:
     if outputs.num_outputs == 1:
         return ("prediction",)
     return tuple(map(str, range(outputs.num_outputs)))
-
-
-def number(value: float) -> str:
-    """A number as it is read: four digits, a real minus."""
-    return f"{value:.4g}".replace("-", "−")
 
 
 def percent(value: float) -> str:
@@ -124,26 +117,16 @@ def _predicted_shares(outputs: Outputs, prediction: np.ndarray) -> dict[str, flo
     return {f"nodes that are {name}": share for name, share in zip(names, shares, strict=True)}
 
 
-def _numbers(names: tuple[str, ...] | list[str], values: np.ndarray) -> str:
-    rows = [
-        f"<div><dt>{text(name)}</dt><dd>{number(float(value))}</dd></div>"
-        for name, value in zip(names, values, strict=True)
-    ]
-    return f'<dl class="numbers">{_folded(rows)}</dl>'
+def _numbers(names: tuple[str, ...] | list[str], values: np.ndarray) -> Markup:
+    shown = [number(float(value)) for value in values]
+    return _rows("numbers", [(*pair, None) for pair in zip(names, shown, strict=True)])
 
 
-def _bars(values: dict[str, float]) -> str:
-    rows = [
-        f'<div><dt>{text(name)}</dt><dd><span class="bar" style="--share:{100 * value:.1f}%">'
-        f"</span>{text(percent(value))}</dd></div>"
-        for name, value in values.items()
-    ]
-    return f'<dl class="bars">{_folded(rows)}</dl>'
+def _bars(values: dict[str, float]) -> Markup:
+    return _rows("bars", [(name, percent(value), value) for name, value in values.items()])
 
 
-def _folded(rows: list[str]) -> str:
-    shown = "".join(rows[:_MOST_SHOWN])
-    if len(rows) <= _MOST_SHOWN:
-        return shown
-    more = f"and {len(rows) - _MOST_SHOWN} more, see eigenformer predict"
-    return f'{shown}<div><dt class="more">{more}</dt></div>'
+def _rows(kind: str, rows: list[tuple[str, str, float | None]]) -> Markup:
+    """Names and values, with a bar where there is a share; of many the first."""
+    more = max(0, len(rows) - _MOST_SHOWN)
+    return render("prediction.html", kind=kind, rows=rows[:_MOST_SHOWN], more=more)

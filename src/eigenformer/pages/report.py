@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from markupsafe import Markup
 
 from eigenformer.analysis.curves import metric_name
 from eigenformer.analysis.errors import wrong_nodes
@@ -15,24 +16,33 @@ from eigenformer.config import load_preset
 from eigenformer.outputs import Outputs
 from eigenformer.pages.charts import Line, line_chart, scatter_chart, small_multiples
 from eigenformer.pages.graph_svg import graph_svg
-from eigenformer.pages.page import fill, make_page, text
-from eigenformer.pages.predictions import graph_lines, number
+from eigenformer.pages.page import make_page, number, render
+from eigenformer.pages.predictions import graph_lines
+from eigenformer.training.result_tables import format_result
 
 
 def report_page(report: RunReport) -> str:
     """The page as HTML, self-contained; it has no script."""
-    body = fill(
+    filters, phi1, phi2 = report.filters, None, None
+    if filters is not None:
+        phi2 = small_multiples(filters.phi2, filters.eigenvalues, "φ₂ of every layer and head")
+        phi1 = small_multiples(filters.phi1, filters.scores, "φ₁ of every layer and head")
+    body = render(
         "report.html",
-        name=text(report.name),
-        subtitle=text(_subtitle(report)),
-        notices="".join(f'<p class="notice">{text(line)}</p>' for line in _notices(report)),
+        name=report.name,
+        subtitle=_subtitle(report),
+        notices=_notices(report),
         figures=_figures(report),
-        comparison=_comparison(report),
+        comparison_hint=_comparison_hint(report),
+        ranks=_ranks(report.comparison),
         curves=_curves(report),
-        examples=_examples(report),
-        filters=_filters(report),
+        test=_test(report),
+        missing_test=report.missing.get("test", "the model does not say what it predicts"),
+        phi1=phi1,
+        phi2=phi2,
+        missing_filters=report.missing.get("filters", ""),
         settings=_settings(report),
-        yaml=text(_yaml(report)),
+        yaml=_yaml(report),
     )
     return make_page(f"{report.name} · eigenformer", body, ("page.css", "report.css"))
 
@@ -76,57 +86,52 @@ def _notices(report: RunReport) -> list[str]:
     return notices
 
 
-def _figures(report: RunReport) -> str:
+def _figures(report: RunReport) -> dict[str, str]:
     summary = report.summary
     metric = metric_name(str(summary.get("metric", "metric")))
     best = summary.get("best_validation")
-    shown = [
-        (f"test {metric}", _number(summary.get("test"))),
-        (f"best validation {metric}", _number(best)),
-        ("best epoch", _whole(summary.get("best_epoch"))),
-        ("parameters", _whole(summary.get("parameters"))),
-        ("seconds an epoch", _number(summary.get("seconds_per_epoch"), 1)),
-        ("peak memory", _number(summary.get("peak_memory_mb"), 0, " MB")),
-    ]
-    rows = [f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in shown]
-    return f'<dl class="numbers">{"".join(rows)}</dl>'
+    return {
+        f"test {metric}": _number(summary.get("test")),
+        f"best validation {metric}": _number(best),
+        "best epoch": _whole(summary.get("best_epoch")),
+        "parameters": _whole(summary.get("parameters")),
+        "seconds an epoch": _number(summary.get("seconds_per_epoch"), 1),
+        "peak memory": _number(summary.get("peak_memory_mb"), 0, " MB"),
+    }
 
 
-def _comparison(report: RunReport) -> str:
+def _comparison_hint(report: RunReport) -> str:
     found = report.comparison
     if found is None:
-        reason = "The paper reports nothing on these data."
         if not isinstance(report.summary.get("test"), int | float):
-            reason = "There is no test figure yet."
-        return f'<p class="hint">{reason}</p>'
-    most = max(rank.mean for rank in found.ranks)
-    rows = []
-    for rank in found.ranks:
-        deviation = "" if rank.deviation is None else f" ± {rank.deviation:.{found.digits}f}"
-        rows.append(
-            f'<tr class="{rank.whose}"><th scope="row">{text(rank.name)}</th>'
-            f'<td class="figure">{rank.mean:.{found.digits}f}{deviation}</td>'
-            f'<td class="track"><span class="bar" style="--share:{100 * rank.mean / most:.1f}%">'
-            f"</span></td></tr>"
-        )
-    return (
-        f'<p class="hint">{_comparison_hint(found)}</p>'
-        f'<div class="scroll"><table class="ranks">{"".join(rows)}</table></div>'
-    )
-
-
-def _comparison_hint(found: Comparison) -> str:
+            return "There is no test figure yet."
+        return "The paper reports nothing on these data."
     better = "lower" if found.lower_is_better else "higher"
     return (
-        f"{text(found.label)}, test {text(found.metric)}, {better} is better. This run in orange, "
+        f"{found.label}, test {found.metric}, {better} is better. This run in orange, "
         f"the paper's own models in blue, the baselines as the paper reports them in grey."
     )
 
 
-def _curves(report: RunReport) -> str:
+def _ranks(found: Comparison | None) -> list[dict[str, Any]]:
+    if found is None:
+        return []
+    most = max(rank.mean for rank in found.ranks)
+    return [
+        {
+            "name": rank.name,
+            "whose": rank.whose,
+            "shown": format_result(rank.mean, rank.deviation, found.digits),
+            "share": 100 * rank.mean / most,
+        }
+        for rank in found.ranks
+    ]
+
+
+def _curves(report: RunReport) -> dict[str, Markup]:
     rows = report.metrics
     if not rows:
-        return '<p class="hint">No epoch is recorded yet.</p>'
+        return {}
 
     def line(label: str, column: str) -> Line:
         values = np.array([row.get(column, np.nan) for row in rows], dtype=np.float64)
@@ -135,83 +140,61 @@ def _curves(report: RunReport) -> str:
     metric = next((k[4:] for k in rows[0] if k.startswith("val_") and k != "val_loss"), "loss")
     best, value = report.summary.get("best_epoch"), report.summary.get("best_validation")
     mark = (float(best), float(value)) if best and isinstance(value, int | float) else None
-    charts = [
-        ("Loss", line_chart(_pair(line, "loss"), "epoch", "loss")),
-        (
-            metric_name(metric),
-            line_chart(_pair(line, metric), "epoch", metric_name(metric), mark),
-        ),
-        (
-            "Learning rate",
-            line_chart(
-                [line("at the end of the epoch", "learning_rate")], "epoch", "learning rate"
-            ),
-        ),
-    ]
+    rate = [line("at the end of the epoch", "learning_rate")]
+    charts = {
+        "Loss": line_chart(_pair(line, "loss"), "epoch", "loss"),
+        metric_name(metric): line_chart(_pair(line, metric), "epoch", metric_name(metric), mark),
+        "Learning rate": line_chart(rate, "epoch", "learning rate"),
+    }
     # A regression's loss in the targets' own units is its metric: once is enough.
     if metric == "mae" and all(row.get("val_loss") == row.get("val_mae") for row in rows):
-        charts = charts[1:]
-    return "".join(f"<figure><figcaption>{name}</figcaption>{svg}</figure>" for name, svg in charts)
+        del charts["Loss"]
+    return charts
 
 
 def _pair(line: Any, name: str) -> list[Line]:
     return [line("training", f"train_{name}"), line("validation", f"val_{name}")]
 
 
-def _examples(report: RunReport) -> str:
+def _test(report: RunReport) -> dict[str, Any] | None:
     if report.test is None or report.outputs is None:
-        reason = report.missing.get("test", "the model does not say what it predicts")
-        return f'<p class="hint">Not shown: {text(reason)}</p>'
-    scatter = ""
-    if report.test.pairs is not None:
-        chart = scatter_chart(report.test.pairs, "true", "predicted")
-        scatter = f'<figure class="scatter"><figcaption>All of them</figcaption>{chart}</figure>'
+        return None
+    pairs, hint = report.test.pairs, ""
     known = report.test.errors[~np.isnan(report.test.errors)]
     what = "mean absolute error" if report.outputs.kind == "regression" else "cross-entropy"
-    hint = ""
     if len(known):
         median, tenth = np.quantile(known, [0.5, 0.9])
         hint = (
-            f'<p class="hint">Of {len(known)} test graphs, half have a {what} below '
-            f"{number(median)}, nine of ten below {number(tenth)}. The largest:</p>"
+            f"Of {len(known)} test graphs, half have a {what} below {number(median)}, nine of ten "
+            f"below {number(tenth)}. The largest:"
         )
-    cards = "".join(_example(report.outputs, example) for example in report.test.examples)
-    return f'<div class="test">{scatter}<div>{hint}<div class="examples">{cards}</div></div></div>'
+    return {
+        "scatter": None if pairs is None else scatter_chart(pairs, "true", "predicted"),
+        "hint": hint,
+        "examples": [_example(report.outputs, example) for example in report.test.examples],
+    }
 
 
-def _example(outputs: Outputs, example: Example) -> str:
+def _example(outputs: Outputs, example: Example) -> dict[str, Any]:
     marked = wrong_nodes(outputs, example.prediction, example.target)
-    said = graph_lines(outputs, example.prediction, example.target)
+    lines = graph_lines(outputs, example.prediction, example.target)
     if len(marked):
-        said = [f"{len(marked)} of {len(example.prediction)} nodes wrong, marked"]
-    lines = "".join(f"{text(line)}<br>" for line in said)
+        lines = [f"{len(marked)} of {len(example.prediction)} nodes wrong, marked"]
     name = example.subject.name
-    svg = graph_svg(example.subject.drawing, name, marked=set(marked.tolist()))
-    return (
-        f'<figure class="example"><div class="stage">{svg}</div>'
-        f"<figcaption><b>error {number(example.error)}</b><br>{lines}"
-        f"<small>{text(name)} · test, --index {example.index}</small></figcaption></figure>"
-    )
+    return {
+        "name": name,
+        "index": example.index,
+        "error": example.error,
+        "lines": lines,
+        "drawing": graph_svg(example.subject.drawing, name, marked=set(marked.tolist())),
+    }
 
 
-def _filters(report: RunReport) -> str:
-    filters = report.filters
-    if filters is None:
-        return f'<p class="hint">Not shown: {text(report.missing.get("filters", ""))}</p>'
-    phi2 = small_multiples(filters.phi2, filters.eigenvalues, "φ₂ of every layer and head")
-    phi1 = small_multiples(filters.phi1, filters.scores, "φ₁ of every layer and head")
-    return (
-        f"<figure><figcaption>φ₂(λ) over [0, 2]: how much a frequency matters</figcaption>{phi2}"
-        f"</figure><figure><figcaption>φ₁(s) over the scores a head can meet: from a pair's "
-        f"score to its logit</figcaption>{phi1}</figure>"
-    )
-
-
-def _settings(report: RunReport) -> str:
+def _settings(report: RunReport) -> dict[str, str]:
     model, training, summary = report.config.model, report.config.training, report.summary
     graphs = summary.get("graphs") or {}
     versions = summary.get("versions") or {}
-    shown = {
+    return {
         "graphs": ", ".join(f"{name} {count}" for name, count in graphs.items()),
         "layers × heads": f"{model.layers} × {model.heads}",
         "width d, φ width p": f"{model.hidden_dim}, {model.phi_width}",
@@ -227,8 +210,6 @@ def _settings(report: RunReport) -> str:
         "revision": str(summary.get("git_revision") or "-"),
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
-    rows = [f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd></div>" for k, v in shown.items() if v]
-    return f'<dl class="settings">{"".join(rows)}</dl>'
 
 
 def _yaml(report: RunReport) -> str:

@@ -136,6 +136,9 @@ def _draw_layer(diagram: Diagram, found: Architecture, width: float) -> None:
     if config.degree_scaler != "none":
         shared = "shared by all layers" if config.degree_scaler == "shared" else "of this layer"
         steps.append(((r"$\theta_1 + \log(1+d_i)\,\theta_2$", shared), PLAIN))
+    local = ("plus local branch", "along edges")
+    if config.local_branch:
+        steps.append((local, FEATURE))
     ffn = ("feed-forward, ReLU", f"{d} → {config.ffn_width or d} → {d}", *dropout)
     steps += [((), ""), (norm, PLAIN), (ffn, PLAIN), ((), ""), (norm, PLAIN)]
     heights = [box_height(lines) if lines else PLUS for lines, _ in steps]
@@ -149,6 +152,8 @@ def _draw_layer(diagram: Diagram, found: Architecture, width: float) -> None:
             diagram.arrow((x, branch), (side, branch), (side, y), (x - PLUS / 2, y))
         diagram.arrow((x, before), (x, low))
         before = top
+        if lines == local:  # of what came in, too
+            diagram.arrow((x, branch), (side, branch), (side, y), (0.23, y))
         if lines == norm:  # the next sum is with what the norm gives
             branch = top + 0.07
     diagram.arrow((x, before), (x, _END - 0.09))
@@ -164,13 +169,16 @@ def _draw_model(diagram: Diagram, found: Architecture, width: float) -> None:
         lines = ("edges: e", *describe_encoder(config.edge_encoder, d))
         steps["edges"] = (lines, FEATURE)
     steps["nodes"] = (("nodes: x", *describe_encoder(config.node_encoder, d)), FEATURE)
+    if config.node_potentials:
+        lines = ("plus node potentials", f"linear {config.node_potentials} → {d}")
+        steps["potentials"] = (lines, SPECTRAL)
     if config.input_norm:
         steps["norm"] = (("batch norm", "scales and shifts"), PLAIN)
     size = f"{found.layer_parameters:,} parameters"
     steps |= {
         "layers": ((f"{config.layers} layers (b)", "each with", size), SPECTRAL),
         "pool": ((pool[config.pooling],), PLAIN),
-        "head": ((f"linear {d} → {config.out_channels}",), PLAIN),
+        "head": (_head(config), PLAIN),
     }
     heights = [box_height(lines) for lines, _ in steps.values()]
     levels = dict(zip(steps, stack(_BOTTOM, _TOP, heights), strict=True))
@@ -192,6 +200,12 @@ def _draw_model(diagram: Diagram, found: Architecture, width: float) -> None:
         diagram.arrow((x + box / 2, start), (right, start), (right, end), (x + box / 2, end))
     diagram.arrow((x, edges["head"][1]), (x, _END - 0.09))
     diagram.text(x, _END, "prediction")
+
+
+def _head(config: EigenformerConfig) -> tuple[str, ...]:
+    widths = [max(config.hidden_dim // 2**k, 1) for k in range(config.head_layers)]
+    sizes = " → ".join(map(str, [*widths, config.out_channels]))
+    return (f"linear {sizes}",) if config.head_layers == 1 else ("linear maps, ReLU", sizes)
 
 
 def _columns(config: EigenformerConfig, width: float) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -33,6 +32,7 @@ from eigenformer.training.inputs import (
     load_data,
 )
 from eigenformer.training.metrics import Score
+from eigenformer.training.modes import evaluation_mode
 from eigenformer.training.planning import check_fit
 from eigenformer.training.run_folder import CONFIG, RunFolder
 from eigenformer.training.seeding import derived_seed
@@ -77,18 +77,6 @@ def evaluate_all(
             drawn = {} if seeds is None else {"draw_seeds": seeds}
             score.update(model(batch, **drawn), read_targets(outputs, batch))
     return score.compute_all()
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Puts a model into evaluation mode, and every part of it back into the one it was in."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def seeded_batches(

@@ -13,7 +13,7 @@ from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.fields import NO_SPLIT, SPLITS, Task
+from eigenformer.data.fields import NO_SPLIT, SPLITS, Task, packed_rows
 from eigenformer.data.own import OwnData, split_archive
 from eigenformer.data.preparation import prepare, prepare_own
 from eigenformer.data.spectra import Spectra
@@ -52,6 +52,14 @@ class TrainingData:
         if split not in known:
             raise DataError(unknown(f"split '{split}'", split, known))
         return GraphDataset(self.archive, self.spectra, indices=known[split])
+
+    def targets(self, split: str) -> np.ndarray:
+        """The targets of one split, ``[rows, *]``, those of nodes graph after graph."""
+        field, graphs = self.archive.fields["y"], self.splits[split]
+        if field.level == "graph":
+            return field.values[graphs]
+        rows, _ = packed_rows(self.archive.node_offsets, graphs)
+        return field.values[rows]
 
 
 def is_benchmark(dataset: str) -> bool:

@@ -9,23 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
 from eigenformer.config import RunConfig
-from eigenformer.model import Eigenformer
+from eigenformer.model import Eigenformer, last_linear
 from eigenformer.model_folder import load_model, read_card, read_weights
 from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.inputs import TrainingData, describe
+from eigenformer.training.losses import best_constant
 from eigenformer.training.planning import check_fit
 from eigenformer.training.progress import Progress
 from eigenformer.training.record import Record
 from eigenformer.training.recorder import Recorder
 from eigenformer.training.run_folder import RunError, RunFolder
 from eigenformer.training.seeding import derived_seed
-from eigenformer.training.task import EigenformerTask
+from eigenformer.training.task import EigenformerTask, shaped_targets
 from eigenformer.training.trainer import (
     StopOnTerm,
     check_hardware,
@@ -56,7 +58,7 @@ def start_run(
     if is_first_process():
         folder = RunFolder.create(out)
         folder.write_config(config)
-    model, outputs, notes = new_model(config, data.outputs)
+    model, outputs, notes = new_model(config, data.outputs, data.targets("train"))
     return _run(config, data, model, outputs, RunFolder(Path(out)), report or Reporter(), notes)
 
 
@@ -69,7 +71,7 @@ def resume_run(
     check_hardware(config)
     check_fit(config.model, data, config.preset)
     if not folder.checkpoint.exists():
-        model, outputs, notes = new_model(config, data.outputs)
+        model, outputs, notes = new_model(config, data.outputs, data.targets("train"))
         return _run(config, data, model, outputs, folder, report, notes)
     folder.check_checkpoint()
     read_weights(folder.path)  # the best ones so far: better now than after the last epoch
@@ -85,17 +87,26 @@ def resume_run(
             report.say(line)
         return summary
     # Weights come from the checkpoint: the model that a run started from is not needed any more.
-    return _run(config, data, Eigenformer(config.model), outputs, folder, report)
+    return _run(config, data, Eigenformer(config.model, config.backend), outputs, folder, report)
 
 
-def new_model(config: RunConfig, outputs: Outputs) -> tuple[Eigenformer, Outputs, list[str]]:
+def new_model(
+    config: RunConfig, outputs: Outputs, targets: np.ndarray
+) -> tuple[Eigenformer, Outputs, list[str]]:
     """The model to train, what it predicts, and what to say about it.
 
     With ``config.start``, what fits is taken from the model there; its head, and with it the
     standardisation of its targets, where the task is the same.
+
+    Args:
+        config: The settings of the run.
+        outputs: What is predicted.
+        targets: Those of the training set, from which the head may start.
     """
     torch.manual_seed(derived_seed(config.seed, "weights"))
-    model = Eigenformer(config.model)
+    model = Eigenformer(config.model, config.backend)
+    if config.training.initial_bias == "targets":
+        start_at_targets(model, outputs, targets)
     if config.start is None:
         return model, outputs, []
     source, card = load_model(config.start)
@@ -123,6 +134,16 @@ def new_model(config: RunConfig, outputs: Outputs) -> tuple[Eigenformer, Outputs
         outputs = replace(outputs, mean=card.outputs.mean, scale=card.outputs.scale)
     said = f"starts from {config.start}"
     return model, outputs, [f"{said}; new: {', '.join(fresh)}" if fresh else said]
+
+
+@torch.no_grad()
+def start_at_targets(model: Eigenformer, outputs: Outputs, targets: np.ndarray) -> None:
+    """Sets the bias of a model's head to the constant prediction that suits the targets."""
+    known = shaped_targets(outputs, torch.from_numpy(np.array(targets)))
+    if outputs.kind == "regression":
+        known = outputs.standardise(known)
+    bias = last_linear(model.head).bias
+    bias.copy_(best_constant(outputs, known))
 
 
 def _run(

@@ -54,6 +54,30 @@ def mean_loss(outputs: Outputs, sums: Tensor, counts: Tensor) -> Tensor:
     return (weights * sums).sum() / total.clamp(min=1e-12)
 
 
+def best_constant(outputs: Outputs, targets: Tensor) -> Tensor:
+    """The constant prediction that suits the targets: a head's bias to start from.
+
+    Numbers: the mean of the standardised targets. Classes: the logarithms of their frequencies,
+    with the loss's class weights. Labels: their log-odds. A class that never occurs counts half.
+
+    Args:
+        outputs: What is predicted.
+        targets: As for :func:`loss_sums`.
+    """
+    if outputs.kind == "regression":
+        return targets.double().nanmean(0)
+    if outputs.kind == "multiclass":
+        counts = torch.bincount(targets[targets >= 0], minlength=outputs.num_outputs).double()
+        weights = class_weights(counts) if has_class_weights(outputs) else torch.ones_like(counts)
+        frequent = (counts.clamp(min=0.5) * weights.clamp(min=1e-12)).log()
+        return frequent - frequent.mean()
+    yes = targets.double().nansum(0)
+    no = (~targets.isnan()).sum(0) - yes
+    if has_class_weights(outputs):  # (V − n_c) / V times n_c, for yes and no, are the same
+        return torch.zeros_like(yes)
+    return (yes.clamp(min=0.5) / no.clamp(min=0.5)).log()
+
+
 def has_class_weights(outputs: Outputs) -> bool:
     """Whether rare classes weigh more: those of nodes."""
     return outputs.level == "node" and outputs.kind != "regression"

@@ -104,11 +104,9 @@ def _why_not(run: Run) -> str | None:
 
 def _has_presets_settings(config: RunConfig, preset: Preset) -> bool:
     """Whether a run trained the preset's model in the preset's way, but for the epochs."""
-    # How attention is computed changes no result.
-    model = config.model.replace(attention_backend=preset.model.attention_backend)
     training = preset.training.with_epochs(config.training.epochs)
     data = DataConfig(preset.dataset, official=config.data.official)
-    ours = (model, config.training, config.data, config.precision)
+    ours = (config.model, config.training, config.data, config.precision)
     return ours == (preset.model, training, data, "32")
 
 
@@ -134,7 +132,7 @@ def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:
             f"{paper.result:.{column['digits']}f}",
             *(_paper_cell(table["rows"][name].get(preset.dataset), column) for name in _PEERS),
             f"{summary['epochs_planned']} of {preset.original().training.epochs}",
-            f"{summary['seconds_per_epoch']:.0f} (CPU, {_threads(summary)})",
+            f"{summary['seconds_per_epoch']:.0f} ({_threads(summary)})",
             f"{paper.epoch_seconds:.0f} ({paper.accelerator})",
             f"{summary['peak_memory_mb'] / 1000:.1f} GB",
             f"{paper.memory_gb:.1f} GB",

@@ -26,6 +26,7 @@ from typing import Any
 import yaml
 
 from eigenformer.config import ConfigError, RunConfig, parse_yaml
+from eigenformer.config.older import upgrade_run
 from eigenformer.data.stored_zip import DAMAGED
 from eigenformer.files import write_atomic
 
@@ -170,7 +171,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
         raise RunError(f"{file}: cannot be read as YAML ({error})") from None
     if not isinstance(content, dict):
         raise RunError(f"{file}: holds no settings")
-    return content
+    return upgrade_run(content)
 
 
 def _without_nan(value: Any) -> Any:

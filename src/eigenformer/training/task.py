@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import cast
 
 import lightning.pytorch as pl
@@ -15,6 +17,7 @@ from eigenformer.config import TrainingConfig
 from eigenformer.outputs import Outputs
 from eigenformer.training.losses import loss_sums, mean_loss
 from eigenformer.training.metrics import MeanLoss, Score
+from eigenformer.training.modes import freeze_norms, recompute_statistics
 from eigenformer.training.schedule import learning_rate_factor, warmup_steps
 from eigenformer.training.seeding import derived_seed
 
@@ -61,8 +64,13 @@ class EigenformerTask(pl.LightningModule):
         """The model's predictions, standardised where the targets are."""
         return self.model(batch)
 
+    @property
+    def has_frozen_norms(self) -> bool:
+        """Whether batch norms keep their statistics in this epoch."""
+        return self.current_epoch >= self.training_config.epochs_before_freezing
+
     def on_train_epoch_start(self) -> None:
-        if self.current_epoch >= self.training_config.epochs_before_freezing:
+        if self.has_frozen_norms:
             freeze_norms(self.model)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
@@ -91,6 +99,12 @@ class EigenformerTask(pl.LightningModule):
         self._step("test", batch)
 
     def on_validation_start(self) -> None:
+        count = self.training_config.recompute_statistics
+        if count and self.trainer.state.fn == "fit" and not self.has_frozen_norms:
+            # The first batches of this epoch, so that a resumed run takes the same ones.
+            batches = islice(cast(Iterable[Batch], self.trainer.train_dataloader), count)
+            with torch.autocast(self.device.type, enabled=False):
+                recompute_statistics(self.model, map(self._to_device, batches))
         self._share_statistics()
 
     def on_validation_epoch_end(self) -> None:
@@ -158,6 +172,9 @@ class EigenformerTask(pl.LightningModule):
         dist.all_reduce(value)
         return value
 
+    def _to_device(self, batch: Batch) -> Batch:
+        return self.trainer.strategy.batch_to_device(batch)
+
     def _share_statistics(self) -> None:
         """Where each process has batch statistics of its own (CPU), takes their mean."""
         if self.trainer.world_size == 1:
@@ -168,16 +185,13 @@ class EigenformerTask(pl.LightningModule):
                 buffer /= self.trainer.world_size
 
 
-def freeze_norms(model: nn.Module) -> None:
-    """Makes batch norms use their stored statistics, and keep them, until the next ``train()``."""
-    for module in model.modules():
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
-            module.eval()
-
-
 def read_targets(outputs: Outputs, batch: Data) -> Tensor:
     """Classes ``[rows]``, or ``[rows, num_outputs]`` of floats with NaN for missing ones."""
-    targets = batch.y
+    return shaped_targets(outputs, batch.y)
+
+
+def shaped_targets(outputs: Outputs, targets: Tensor) -> Tensor:
+    """Targets as stored, in the shape and type that losses and metrics take."""
     if outputs.kind == "multiclass":
         if targets.is_floating_point():
             targets = torch.where(targets.isnan(), -1, targets)

@@ -19,6 +19,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.strategies import DDPStrategy
 
 from eigenformer.config import ConfigError, RunConfig
+from eigenformer.kernels import Request, choose_kernel
 from eigenformer.training.checkpoint_io import AtomicCheckpointIO
 from eigenformer.training.run_folder import LOGS, RunFolder
 
@@ -29,6 +30,10 @@ def check_hardware(config: RunConfig) -> None:
     """Raises for what this machine cannot do, which Lightning would change or wait for."""
     if config.precision == "16" and not torch.cuda.is_available():
         raise ConfigError("precision: '16' needs a GPU; on the CPU take bf16")
+    try:
+        choose_kernel(Request(), config.backend)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     if config.machines > 1 and not _is_torchrun() and "MASTER_ADDR" not in os.environ:
         raise ConfigError(
             f"machines: {config.machines}; on each of them set MASTER_ADDR, MASTER_PORT and "
@@ -75,7 +80,11 @@ def make_trainer(
     if devices * machines > 1:
         # Running statistics are shared once per epoch (EigenformerTask), not in every step.
         backend = "nccl" if cuda else "gloo"
-        strategy = DDPStrategy(broadcast_buffers=False, process_group_backend=backend)
+        strategy = DDPStrategy(
+            broadcast_buffers=False,
+            process_group_backend=backend,
+            find_unused_parameters=True,  # the bias of W_R, which cancels, has no gradient
+        )
     settings: dict[str, Any] = {
         "accelerator": "gpu" if cuda else "cpu",
         "devices": devices,

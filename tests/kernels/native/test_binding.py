@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from eigenformer.kernels.native import library
 from tests.kernels.native.cases import Case
@@ -55,6 +56,49 @@ def test_dropout_mask_is_fair_and_independent() -> None:
         assert abs(both) < 5 / total**0.5
 
 
+OFFSETS = torch.tensor([0, 2, 5])
+ROWS = torch.ones(13)
+
+
+def test_longest_row() -> None:
+    rows = torch.tensor([1.0, 2, 3, 4, 0, 0, 1, 1, 9, 0, 0, 1, 2])
+    assert library().longest_row(OFFSETS, OFFSETS, rows) == 82.0
+
+
+@pytest.mark.parametrize(
+    ("nodes", "frequencies", "rows"),
+    [
+        (OFFSETS.int(), OFFSETS, ROWS),
+        (OFFSETS, OFFSETS.int(), ROWS),
+        (OFFSETS, OFFSETS.float(), ROWS),
+        (OFFSETS, OFFSETS[:2], ROWS),
+        (OFFSETS[:0], OFFSETS[:0], ROWS),
+        (OFFSETS[:1], OFFSETS[:1], ROWS),
+        (OFFSETS[None], OFFSETS[None], ROWS),
+        (OFFSETS, OFFSETS, ROWS.double()),
+        (OFFSETS, OFFSETS, ROWS[1:]),
+        (OFFSETS, OFFSETS, torch.ones(14)),
+        (OFFSETS, OFFSETS, ROWS[:0]),
+        (OFFSETS, OFFSETS, torch.ones(26)[::2]),
+        (OFFSETS, OFFSETS, ROWS[None]),
+        (OFFSETS + 1, OFFSETS, ROWS),
+        (OFFSETS.flip(0), OFFSETS, ROWS),
+        (torch.tensor([0, 2, -(2**63)]), OFFSETS, ROWS),
+        (OFFSETS, torch.tensor([0, 2**62, 2**63 - 1]), ROWS),
+        (torch.tensor([0, 2**62, 2**63 - 1]), OFFSETS, ROWS),
+        (torch.tensor([0, 2**62, 2**63 - 1]), OFFSETS * 0, ROWS),
+    ],
+)
+def test_bad_rows_are_errors(nodes: Tensor, frequencies: Tensor, rows: Tensor) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        library().longest_row(nodes, frequencies, rows)
+
+
+def test_rows_without_frequencies_take_no_time() -> None:
+    nodes = torch.tensor([0, 2**62, 2**63 - 1])
+    assert library().longest_row(nodes, OFFSETS * 0, ROWS[:0]) == 0.0
+
+
 def run_python(code: str, **environment: str) -> str:
     result = subprocess.run(
         [sys.executable, "-c", code],
@@ -94,7 +138,7 @@ n = 4096
 edges = torch.randint(n, (2, 3 * n))
 data = Data(x=torch.randint(21, (n, 1)), edge_index=edges, edge_attr=torch.randint(1, 4, (3 * n,)))
 data = LaplacianSpectrum(k=64)(data)
-model = Eigenformer.from_preset("zinc", attention_backend="native")
+model = Eigenformer.from_preset("zinc", backend="native")
 model(data).sum().backward()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

@@ -11,10 +11,11 @@ from torch_geometric.data import Batch, Data
 from eigenformer import Eigenformer, LaplacianSpectrum
 from eigenformer.kernels import (
     AttentionTerms,
-    GroupedAttention,
     LiteralAttention,
     NativeAttention,
-    prepare,
+    PhiTable,
+    TorchAttention,
+    make_kernel,
 )
 from tests.kernels.native.cases import Case, Example
 from tests.kernels.native.rounding import allowances
@@ -64,7 +65,7 @@ def test_what_rounding_does_at_a_knot_is_known() -> None:
     case = dataclasses.replace(Case.random(1500, largest=500), factors=0)
     example, seed = Example.of(case), torch.tensor(0)
     exact = example.results(LiteralAttention(example.in_double()), None, seed)
-    found = example.results(GroupedAttention(example.graphs), None, seed)
+    found = example.results(TorchAttention(example.graphs), None, seed)
     near = allowances(example, None)
     off = [(a - c).abs() for a, c in zip(found, exact, strict=True)][-len(near) :]
     assert max(float(x.max()) for x in off) > 5e-4
@@ -127,13 +128,41 @@ def test_weights_may_change_between_calls() -> None:
     example = Example.of(Case())
     kernel = NativeAttention(example.graphs)
     terms, _ = example.terms()
-    kernel.tabulate([(terms.phi1, terms.phi2)])
     before = kernel.attend(terms)[0]
     with torch.no_grad():
         terms.phi1.weights[0].mul_(-3)
     after, expected = kernel.attend(terms)[0], LiteralAttention(example.graphs).attend(terms)[0]
     assert not torch.allclose(before, after)
     torch.testing.assert_close(after, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", [NativeAttention, TorchAttention])
+def test_tables_are_values_that_are_used_as_given(kernel: type[NativeAttention]) -> None:
+    example = Example.of(Case())
+    terms, _ = example.terms()
+    prepared = kernel(example.graphs)
+    others = example.terms()[0]
+    with torch.no_grad():
+        others.phi1.weights[0].mul_(-3)
+    first, second = prepared.tables([(x.phi1, x.phi2) for x in (terms, others)])
+    # In any order, any number of times, and whatever φ is given beside them.
+    for table, own in ((second, others), (first, terms), (second, others)):
+        assert isinstance(table, PhiTable)
+        expected = prepared.attend(own)[0]
+        found = prepared.attend(dataclasses.replace(terms, table=table))[0]
+        assert torch.equal(found, expected)
+
+
+def test_a_table_of_one_kernel_serves_another() -> None:
+    example = Example.of(Case())
+    terms, _ = example.terms()
+    kernels = NativeAttention(example.graphs), TorchAttention(example.graphs)
+    expected = LiteralAttention(example.graphs).attend(terms)[0]
+    for a in kernels:
+        (table,) = a.tables([(terms.phi1, terms.phi2)])
+        for b in kernels:
+            found = b.attend(dataclasses.replace(terms, table=table))[0]
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_nan_is_not_hidden() -> None:
@@ -181,7 +210,7 @@ def test_model_equals_literal(kinds: int) -> None:
     ).eval()
     results = {}
     for backend in ("literal", "torch", "native"):
-        model.config = model.config.replace(attention_backend=backend)
+        model.backend = backend
         model.zero_grad()
         out = model(batch)
         out.square().sum().backward()
@@ -195,20 +224,19 @@ def test_model_equals_literal(kinds: int) -> None:
 class TestWhatItLeavesToTorch:
     def test_auto_is_native_for_float32_and_torch_for_the_rest(self) -> None:
         example = Example.of(Case())
-        assert isinstance(prepare(example.graphs), NativeAttention)
+        assert isinstance(make_kernel(example.graphs), NativeAttention)
         for backend in ("auto", "native"):
-            assert isinstance(prepare(example.in_double(), backend), GroupedAttention)
+            assert isinstance(make_kernel(example.in_double(), backend), TorchAttention)
         with pytest.raises(TypeError, match="float32"):
             NativeAttention(example.in_double())
 
     def test_without_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
         example = Example.of(Case())
         missing = None, "it was not compiled"
-        monkeypatch.setattr("eigenformer.kernels.load", lambda: missing)
         monkeypatch.setattr("eigenformer.kernels.native.binding.load", lambda: missing)
-        assert isinstance(prepare(example.graphs), GroupedAttention)
+        assert isinstance(make_kernel(example.graphs), TorchAttention)
         with pytest.raises(ValueError, match="not compiled"):
-            prepare(example.graphs, "native")
+            make_kernel(example.graphs, "native")
 
     def test_returned_attention_and_given_factors(self) -> None:
         example = Example.of(Case())
@@ -225,7 +253,8 @@ class TestWhatItLeavesToTorch:
         example = Example.of(Case())
         kernel = NativeAttention(example.graphs)
         terms, _ = example.terms()
-        kernel.tabulate([(terms.phi1, torch.tanh)])  # nothing to do together: no error
+        tables = kernel.tables([(terms.phi1, torch.tanh), (terms.phi1, terms.phi2)])
+        assert len(tables) == 2  # not evaluated together, but evaluated
         odd = AttentionTerms(phi1=terms.phi1, phi2=torch.cos, values=terms.values)
         expected = LiteralAttention(example.graphs).attend(odd)[0]
         torch.testing.assert_close(kernel.attend(odd)[0], expected, rtol=1e-4, atol=1e-5)

@@ -101,11 +101,11 @@ def test_the_library_itself_refuses_coefficients_of_nothing() -> None:
     example = Example.of(Case([3, 5], heads=2, channels=3, edge_logits=True, factors=2, seed=1))
     good = NativeAttention(example.graphs).inputs(example.terms()[0], 0.0, torch.tensor(0))
     outputs = ops._outputs(good)
-    problem = ops._problem(good, outputs)
-    library().forward(problem)
-    problem.edge_values = problem.edge_logits = None
+    call = ops._call(good, outputs)
+    library().forward(call)
+    call.edge_values = call.edge_logits = None
     with pytest.raises(ValueError, match="coefficients go with factors"):
-        library().forward(problem)
+        library().forward(call)
 
 
 def test_only_what_is_attended_has_a_gradient() -> None:
@@ -124,8 +124,8 @@ def test_bad_gradient_is_an_error() -> None:
 
 def test_bad_pieces_are_errors() -> None:
     x, knots, slopes = torch.rand(5), torch.rand(4, 2).sort().values, torch.rand(4, 3)
-    assert ops.pieces(x, knots, slopes, slopes, 2).shape == (2, 5, 2)
-    assert ops.pieces(x[:0], knots, slopes, slopes, 2).shape == (2, 0, 2)
+    assert ops.evaluate_pieces(x, knots, slopes, slopes, 2).shape == (2, 5, 2)
+    assert ops.evaluate_pieces(x[:0], knots, slopes, slopes, 2).shape == (2, 0, 2)
     for wrong in (
         (x.double(), knots, slopes, slopes, 2),
         (x, knots[:, :1].contiguous(), slopes, slopes, 2),
@@ -136,7 +136,7 @@ def test_bad_pieces_are_errors() -> None:
         (x[None], knots, slopes, slopes, 2),
     ):
         with pytest.raises(ValueError, match=r"\w"):
-            ops.pieces(*wrong)
+            ops.evaluate_pieces(*wrong)
 
 
 class TestCompilers:
@@ -154,7 +154,9 @@ class TestCompilers:
     def test_opcheck_of_pieces(self) -> None:
         slopes = torch.rand(4, 3, requires_grad=True)
         knots = torch.rand(4, 2).sort().values
-        torch.library.opcheck(ops.pieces, (torch.rand(5), knots, slopes, slopes.detach(), 2))
+        torch.library.opcheck(
+            ops.evaluate_pieces, (torch.rand(5), knots, slopes, slopes.detach(), 2)
+        )
 
     def test_compile_without_a_break(self) -> None:
         example = Example.of(Case(features=True, edge_logits=True))

@@ -1,6 +1,6 @@
 """Attention in compiled C++ on the CPU: an optional library, and what it needs around it."""
 
 from eigenformer.kernels.native.binding import library, load
-from eigenformer.kernels.native.kernel import NativeAttention, supports
+from eigenformer.kernels.native.kernel import NativeAttention
 
-__all__ = ["NativeAttention", "library", "load", "supports"]
+__all__ = ["NativeAttention", "library", "load"]

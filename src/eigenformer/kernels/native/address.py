@@ -23,5 +23,11 @@ def address(
         raise ValueError(f"{name}: shape {tuple(x.shape)}, expected {tuple(shape)}")
     if not x.is_contiguous():
         raise ValueError(f"{name}: must be contiguous")
-    # An empty array has no address; the library would take it for a missing one.
-    return x.data_ptr() or _NOTHING.data_ptr()
+    if not x.numel():
+        # An empty array has no address; the library would take it for a missing one.
+        return _NOTHING.data_ptr()
+    # A storage can be freed, or shrunk, below a tensor that still has its shape.
+    end = (x.storage_offset() + x.numel()) * x.element_size()
+    if x.untyped_storage().nbytes() < end:
+        raise ValueError(f"{name}: its memory was freed")
+    return x.data_ptr()

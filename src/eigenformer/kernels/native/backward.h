@@ -15,7 +15,7 @@ namespace {
 void backward_rows(const View& g, const Scratch& s, const BackwardState& state, const Sums& sums,
                    const Gradients& d, Span rows, Span columns, int64_t row_stride,
                    int64_t column_stride, vf* gradient) {
-    const Problem& p = g.p;
+    const AttentionCall& p = g.p;
     const int64_t channels = p.channels;
     const bool has_edges = p.edge_logits || p.edge_values;
     for (int64_t r = 0; r < rows.count; ++r) {
@@ -136,7 +136,7 @@ void backward_importance(const Scratch& s, const BackwardState& state, Span rows
 }
 
 void finish_backward(const View& g, const BackwardState& state, const Gradients& d) {
-    const Problem& p = g.p;
+    const AttentionCall& p = g.p;
     float* importance = d.importance + (g.importance - p.importance);
     for (int64_t k = 0; k < g.k; ++k) store(importance + k * p.heads, state.importance[k], g.lanes);
     g.heads_first(state.values, d.values);
@@ -146,7 +146,7 @@ void finish_backward(const View& g, const BackwardState& state, const Gradients&
     }
 }
 
-void backward(const Problem& p, const Gradients& d, const Table& table, const float* edge_values,
+void backward(const AttentionCall& p, const Gradients& d, const Table& table, const float* edge_values,
               const Job& job, const Sums& sums, char* memory) {
     const View g(p, job, edge_values);
     const Shape shape(p, g.n, g.k);
@@ -156,7 +156,7 @@ void backward(const Problem& p, const Gradients& d, const Table& table, const fl
     char* begin = carver.at;
     const BackwardState state(carver, p, shape);
     memset(begin, 0, carver.at - begin);
-    prepare(g, s, shape);
+    load_graph(g, s, shape);
     g.lanes_last(d.d_out, s.d_out);
     for (int64_t i = 0; i < g.n; ++i) {
         const int64_t at = (g.node + i) * p.heads + job.head;
@@ -191,7 +191,7 @@ void backward(const Problem& p, const Gradients& d, const Table& table, const fl
     if (!job.state) finish_backward(g, state, d);
 }
 
-void merge_backward(const Problem& p, const Gradients& d, const Job* jobs) {
+void merge_backward(const AttentionCall& p, const Gradients& d, const Job* jobs) {
     const View g(p, jobs[0], nullptr);
     const Shape shape(p, g.n, g.k);
     Carver carver{(char*)jobs[0].state};

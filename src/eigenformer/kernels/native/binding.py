@@ -11,87 +11,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-_COUNTS = (
-    "graphs",
-    "nodes",
-    "frequencies",
-    "heads",
-    "channels",
-    "segments",
-    "edges",
-    "edge_kinds",
-    "factors",
-    "entries",
+from eigenformer.kernels.native.address import address
+from eigenformer.kernels.native.structures import (
+    STRUCTURES,
+    AttentionCall,
+    Evaluation,
+    Gradients,
+    Networks,
+    first_difference,
+    layout_of,
+    parse_layout,
 )
-_INDICES = ("first_node", "first_frequency", "first_edge", "edge_source", "edge_kind")
-_INPUTS = (
-    "edge_coefficients",
-    "eigenvectors",
-    "importance",
-    "knots",
-    "slopes",
-    "intercepts",
-    "values",
-    "queries",
-    "keys",
-    "edge_logits",
-    "edge_values",
-)
-_OUTPUTS = ("out", "maximum", "inverse")
-_GRADIENTS = (
-    "d_out",
-    "importance",
-    "slopes",
-    "intercepts",
-    "values",
-    "queries",
-    "keys",
-    "edge_logits",
-    "edge_values",
-)
-
-
-class Problem(ctypes.Structure):
-    """``Problem`` of problem.h, field by field."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in _COUNTS),
-        *((name, ctypes.c_void_p) for name in (*_INDICES, *_INPUTS)),
-        ("seed", ctypes.c_uint64),
-        ("dropout", ctypes.c_float),
-        ("psi", ctypes.c_int32),
-        ("shared_kinds", ctypes.c_int32),
-        ("threads", ctypes.c_int32),
-        *((name, ctypes.c_void_p) for name in _OUTPUTS),
-    )
-
-
-class Gradients(ctypes.Structure):
-    """``Gradients`` of problem.h, field by field."""
-
-    _fields_ = tuple((name, ctypes.c_void_p) for name in _GRADIENTS)
-
-
-class Pieces(ctypes.Structure):
-    """``Pieces`` of problem.h, field by field."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("functions", "segments", "count", "heads")),
-        *((name, ctypes.c_void_p) for name in ("x", "knots", "slopes", "intercepts", "y")),
-        *((name, ctypes.c_void_p) for name in ("d_slopes", "d_intercepts")),
-    )
-
-
-class Networks(ctypes.Structure):
-    """``Networks`` of problem.h, field by field."""
-
-    _fields_ = (
-        *((n, ctypes.c_int64) for n in ("functions", "heads", "width", "depth", "capacity")),
-        *((n, ctypes.POINTER(ctypes.c_void_p)) for n in ("weights", "biases")),
-        *((n, ctypes.c_void_p) for n in ("low", "high", "knots", "slopes", "intercepts")),
-        *((n, ctypes.POINTER(ctypes.c_void_p)) for n in ("d_weights", "d_biases")),
-        ("threads", ctypes.c_int64),
-    )
 
 
 class Library:
@@ -101,12 +31,18 @@ class Library:
         self.path = path
         self._library = ctypes.CDLL(str(path))
         self._library.eigenformer_instructions.restype = ctypes.c_char_p
-        self._library.eigenformer_layout.restype = ctypes.c_int64
-        layout = 0
-        for structure in (Problem, Gradients, Pieces, Networks):
-            layout = 1000 * layout + ctypes.sizeof(structure)
-        if self._library.eigenformer_layout() != layout:
-            raise OSError(f"{path.name} was built from another version of its source")
+        self._check_layout()
+
+    def _check_layout(self) -> None:
+        """Raises ``OSError`` unless library and package agree on every field of every structure."""
+        other = f"{self.path.name} was built from another version of its source"
+        if not hasattr(self._library, "eigenformer_structures"):
+            raise OSError(other)
+        self._library.eigenformer_structures.restype = ctypes.c_char_p
+        text = self._library.eigenformer_structures().decode()
+        difference = first_difference(layout_of(STRUCTURES), parse_layout(text))
+        if difference is not None:
+            raise OSError(f"{other}: {difference}")
 
     @property
     def instructions(self) -> str:
@@ -123,18 +59,19 @@ class Library:
         """Whether the threads are those of PyTorch's OpenMP runtime."""
         return bool(self._library.eigenformer_shares_threads())
 
-    def forward(self, problem: Problem) -> None:
-        """Fills the outputs of ``problem``."""
-        self._call(self._library.eigenformer_forward, ctypes.byref(problem))
+    def forward(self, call: AttentionCall) -> None:
+        """Fills the outputs of ``call``."""
+        self._call(self._library.eigenformer_forward, ctypes.byref(call))
 
-    def backward(self, problem: Problem, gradients: Gradients) -> None:
+    def backward(self, call: AttentionCall, gradients: Gradients) -> None:
         """Fills ``gradients`` but for ``d_out``, which is given."""
-        arguments = ctypes.byref(problem), ctypes.byref(gradients)
+        arguments = ctypes.byref(call), ctypes.byref(gradients)
         self._call(self._library.eigenformer_backward, *arguments)
 
-    def pieces(self, pieces: Pieces, backward: bool = False) -> None:
+    def evaluate(self, evaluation: Evaluation, backward: bool = False) -> None:
         """Evaluates scalar functions, or fills the gradients of their pieces."""
-        self._call(self._library.eigenformer_pieces, ctypes.byref(pieces), ctypes.c_int(backward))
+        arguments = ctypes.byref(evaluation), ctypes.c_int(backward)
+        self._call(self._library.eigenformer_evaluate, *arguments)
 
     def linear_pieces(self, networks: Networks) -> int:
         """Fills what there is room for; returns how many pieces the function with the most has."""
@@ -166,16 +103,19 @@ class Library:
     def longest_row(
         self, first_node: Tensor, first_frequency: Tensor, eigenvectors: Tensor
     ) -> float:
-        """max_i ‖u[i]‖² over the rows of all U."""
-        eigenvectors = eigenvectors.contiguous()
+        """max_i ‖u[i]‖² over the rows of all U, which lie flat, one after the other."""
+        graphs = len(first_node) - 1
+        if graphs < 1:
+            raise ValueError("first_node: expected at least one graph")
         longest = ctypes.c_float()
+        offsets, entries = (graphs + 1,), (eigenvectors.numel(),)
         self._call(
             self._library.eigenformer_longest_row,
-            ctypes.c_int64(len(first_node) - 1),
-            ctypes.c_void_p(first_node.data_ptr()),
-            ctypes.c_void_p(first_frequency.data_ptr()),
+            ctypes.c_int64(graphs),
+            ctypes.c_void_p(address(first_node, "first_node", offsets, torch.int64)),
+            ctypes.c_void_p(address(first_frequency, "first_frequency", offsets, torch.int64)),
             ctypes.c_int64(eigenvectors.numel()),
-            ctypes.c_void_p(eigenvectors.data_ptr()),
+            ctypes.c_void_p(address(eigenvectors, "eigenvectors", entries)),
             ctypes.byref(longest),
         )
         return longest.value
@@ -196,8 +136,11 @@ def load() -> tuple[Library | None, str]:
             try:
                 return Library(path), ""
             except OSError as error:
-                return None, f"the compiled kernel cannot be loaded: {error}"
-    return None, "the kernel was not compiled when the package was installed (no C++ compiler?)"
+                return None, f"the compiled kernel cannot be loaded ({error}); install again"
+    return None, (
+        "the kernel was not compiled when the package was installed; install a C++17 compiler "
+        "(GCC or Clang), then install again"
+    )
 
 
 def library() -> Library:

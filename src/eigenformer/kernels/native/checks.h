@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "problem.h"
+#include "structures.h"
 
 namespace eigenformer {
 namespace {
@@ -18,7 +18,7 @@ void require(bool condition, const char* message) {
 }
 
 // Everything that is used as an address later on.
-void check(const Problem& p) {
+void check(const AttentionCall& p) {
     require(p.graphs > 0 && p.nodes > 0 && p.heads > 0 && p.channels > 0 && p.segments > 0,
             "a batch needs graphs, nodes, heads, channels and segments");
     require(p.edges >= 0 && p.edge_kinds >= 0 && p.factors >= 0 && p.frequencies >= 0 && p.entries >= 0,

@@ -59,7 +59,7 @@ void forward_rows(const View& g, const Scratch& s, const ForwardState& state, Sp
 }
 
 void finish_forward(const View& g, const ForwardState& state) {
-    const Problem& p = g.p;
+    const AttentionCall& p = g.p;
     for (int64_t i = 0; i < g.n; ++i) {
         const vf inverse = 1.0f / state.sum[i];
         vf* out = state.out + i * p.channels;
@@ -70,7 +70,7 @@ void finish_forward(const View& g, const ForwardState& state) {
     g.heads_first(state.out, p.out);
 }
 
-void forward(const Problem& p, const Table& table, const float* edge_values, const Job& job,
+void forward(const AttentionCall& p, const Table& table, const float* edge_values, const Job& job,
              char* memory) {
     const View g(p, job, edge_values);
     const Shape shape(p, g.n, g.k);
@@ -83,7 +83,7 @@ void forward(const Problem& p, const Table& table, const float* edge_values, con
         state.sum[i] = vf{};
     }
     memset(state.out, 0, g.n * p.channels * sizeof(vf));
-    prepare(g, s, shape);
+    load_graph(g, s, shape);
     Tiles tile(g.n, job.first_tile);
     for (int64_t t = job.first_tile; t < job.last_tile; ++t, tile.next()) {
         const Span rows = block_span(g.n, tile.row), columns = block_span(g.n, tile.column);
@@ -100,7 +100,7 @@ void forward(const Problem& p, const Table& table, const float* edge_values, con
 }
 
 // Adds the parts of one graph: each has its own maxima.
-void merge_forward(const Problem& p, const Job* jobs) {
+void merge_forward(const AttentionCall& p, const Job* jobs) {
     const View g(p, jobs[0], nullptr);
     const Shape shape(p, g.n, g.k);
     Carver carver{(char*)jobs[0].state};

@@ -14,7 +14,7 @@ constexpr int kWidth = kBlock + kColumns;
 
 struct Shape {
     int64_t n, k, padded, channels;  // padded: k rounded up to a register block
-    Shape(const Problem& p, int64_t nodes, int64_t frequencies)
+    Shape(const AttentionCall& p, int64_t nodes, int64_t frequencies)
         : n(nodes), k(frequencies), padded((frequencies + kColumns - 1) / kColumns * kColumns),
           channels(p.channels) {}
 };
@@ -27,7 +27,7 @@ struct ForwardState {
 };
 struct BackwardState {
     vf *importance, *values, *queries, *keys;  // [padded], [n, channels] …
-    BackwardState(Carver& c, const Problem& p, const Shape& s)
+    BackwardState(Carver& c, const AttentionCall& p, const Shape& s)
         : importance(c.take<vf>(s.padded)), values(c.take<vf>(s.n * s.channels)),
           queries(p.psi ? c.take<vf>(s.n * s.channels) : nullptr),
           keys(p.psi ? c.take<vf>(s.n * s.channels) : nullptr) {}
@@ -44,7 +44,7 @@ struct Scratch {
     vf *maximum, *inverse;
     vi* segment;
     Piece* pieces;
-    Scratch(Carver& c, const Problem& p, const Shape& s, bool backward) {
+    Scratch(Carver& c, const AttentionCall& p, const Shape& s, bool backward) {
         const int64_t features = s.n * s.channels, tile = (kBlock + kRows) * kWidth;
         importance = c.take<vf>(s.padded);
         values = c.take<vf>(features);
@@ -78,7 +78,7 @@ struct Scratch {
 
 // One graph and one group of heads.
 struct View {
-    const Problem& p;
+    const AttentionCall& p;
     const Job& job;
     const float* edge_values;  // shared rows, lanes last; or null
     int64_t lanes, node, n, k;
@@ -87,8 +87,8 @@ struct View {
     double scale;  // 1 / √C
     float keep_scale;
     uint32_t threshold;
-    View(const Problem& problem, const Job& j, const float* shared)
-        : p(problem), job(j), edge_values(shared) {
+    View(const AttentionCall& call, const Job& j, const float* shared)
+        : p(call), job(j), edge_values(shared) {
         lanes = p.heads - job.head < kLanes ? p.heads - job.head : kLanes;
         node = p.first_node[job.graph];
         n = p.first_node[job.graph + 1] - node;
@@ -182,7 +182,7 @@ void copy_rows(const View& g, Span span, int64_t padded, int64_t rows, float* to
     }
 }
 
-void prepare(const View& g, const Scratch& s, const Shape& shape) {
+void load_graph(const View& g, const Scratch& s, const Shape& shape) {
     for (int64_t k = 0; k < shape.padded; ++k)
         s.importance[k] = k < g.k ? load(g.importance + k * g.p.heads, g.lanes) : vf{};
     g.lanes_last(g.p.values, s.values);

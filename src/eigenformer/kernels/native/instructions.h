@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "problem.h"
+#include "structures.h"
 
 namespace eigenformer {
 

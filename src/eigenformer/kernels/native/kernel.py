@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from eigenformer.kernels.base import AttentionKernel, AttentionTerms, ScalarFunction, signed_sqrt
-from eigenformer.kernels.grouped import GroupedAttention
-from eigenformer.kernels.native import networks, ops
-from eigenformer.kernels.native.binding import library
+from eigenformer.kernels.base import (
+    AttentionKernel,
+    AttentionTerms,
+    PhiTable,
+    Request,
+    ScalarFunction,
+    signed_sqrt,
+)
+from eigenformer.kernels.native import binding, networks, ops
+from eigenformer.kernels.torch import TorchAttention
+from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import LinearPieces, ScalarMLP
 
@@ -27,16 +34,20 @@ _FEW_FACTORS = 8
 class NativeAttention(AttentionKernel):
     """Attention by compiled code on the CPU, in float32, memory O(Σn·d) whatever the graphs.
 
-    What it does not do (other types and devices, given dropout factors, returning the attention)
-    it leaves to :class:`GroupedAttention`.
+    What single calls ask for beyond that, see :meth:`unsupported`, it leaves to
+    :class:`TorchAttention`.
     """
+
+    name: ClassVar[Backend] = "native"
 
     @torch.compiler.disable
     def __init__(self, graphs: RaggedGraphs) -> None:
         super().__init__(graphs)
-        if not supports(graphs.eigenvectors):
-            raise TypeError("native attention is for float32 on the CPU")
-        native = library()  # an error here rather than in the middle of a step
+        given = graphs.eigenvectors
+        reason = self.unsupported(Request(given.dtype, given.device.type))
+        if reason is not None:
+            raise TypeError(f"native attention: {reason}")
+        library = binding.library()  # an error here rather than in the middle of a step
         self.first_node, self.first_frequency = _first(graphs.sizes), _first(graphs.frequencies)
         # Edges sorted by target, then by source, which is counted from its graph's first node.
         source, target = graphs.edge_index
@@ -44,15 +55,37 @@ class NativeAttention(AttentionKernel):
         local = source - self.first_node[graphs.node_graph[source]]
         self.edge_source = local[self.edge_order]
         self.first_edge = _first(target.bincount(minlength=graphs.num_nodes))
-        self.eigenvectors = graphs.eigenvectors.contiguous()
-        self.longest = native.longest_row(self.first_node, self.first_frequency, self.eigenvectors)
-        # What `tabulate` found, until the layer comes that it is for.
-        self._tables: dict[tuple[ScalarFunction, ...], tuple[Tensor, LinearPieces]] = {}
+        self.eigenvectors = given.contiguous()
+        self.longest = library.longest_row(self.first_node, self.first_frequency, self.eigenvectors)
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        return binding.load()[1] or None
+
+    @classmethod
+    def details(cls) -> str:
+        library = binding.library()
+        pool = "PyTorch's threads" if library.shares_threads else "threads of its own"
+        return f"{library.instructions}, {pool}"
+
+    @classmethod
+    def unsupported(cls, request: Request) -> str | None:
+        if request.dtype != torch.float32:
+            return f"it computes in float32 only, not in {str(request.dtype).split('.')[-1]}"
+        if request.device != "cpu":
+            return f"it runs on the CPU only, not on '{request.device}'"
+        if request.psi not in (None, signed_sqrt):
+            return "it knows ψ as the identity and as the signed square root only"
+        if request.keep:
+            return "it draws the factors of dropout itself and takes none"
+        if request.return_attention:
+            return "it never stores the attention weights and so cannot return them"
+        return None
 
     @cached_property
-    def grouped(self) -> GroupedAttention:
+    def fallback(self) -> TorchAttention:
         """The same batch, for what the library does not do."""
-        return GroupedAttention(self.graphs)
+        return TorchAttention(self.graphs)
 
     def attend(
         self,
@@ -61,8 +94,12 @@ class NativeAttention(AttentionKernel):
         keep: Tensor | None = None,
         return_attention: bool = False,
     ) -> tuple[Tensor, list[Tensor] | None]:
-        if keep is not None or return_attention or not _fits(terms):
-            return self.grouped.attend(terms, dropout, keep, return_attention)
+        values = terms.values
+        request = Request(
+            values.dtype, values.device.type, terms.psi, keep is not None, return_attention
+        )
+        if self.unsupported(request) is not None:
+            return self.fallback.attend(terms, dropout, keep, return_attention)
         # The seed comes from PyTorch's generator: torch.manual_seed makes dropout repeatable.
         seed = torch.randint(2**62, ()) if dropout else torch.zeros((), dtype=torch.long)
         return self.attend_seeded(terms, dropout, seed), None
@@ -73,10 +110,7 @@ class NativeAttention(AttentionKernel):
 
     def inputs(self, terms: AttentionTerms, dropout: float, seed: Tensor) -> ops.Inputs:
         """What the operator takes."""
-        phis = terms.phi1, terms.phi2
-        if phis not in self._tables:
-            self._tabulate([phis])
-        importance, phi1 = self._tables.pop(phis)
+        table = terms.table or self.tables([(terms.phi1, terms.phi2)])[0]
         shared = terms.edge_kind is not None and self._few_kinds(terms)
         terms = terms if shared or _few_factors(terms) else terms.by_edge()
         kind = self.edge_order if terms.edge_kind is None else terms.edge_kind[self.edge_order]
@@ -89,10 +123,10 @@ class NativeAttention(AttentionKernel):
             edge_kind=kind,
             edge_coefficients=_contiguous(terms.edge_coefficients),
             eigenvectors=self.eigenvectors,
-            importance=importance,
-            knots=phi1.knots,
-            slopes=phi1.slopes,
-            intercepts=phi1.intercepts,
+            importance=table.importance.contiguous(),
+            knots=table.phi1.knots,
+            slopes=table.phi1.slopes,
+            intercepts=table.phi1.intercepts,
             values=terms.values.contiguous(),
             queries=_contiguous(terms.queries),
             keys=_contiguous(terms.keys),
@@ -104,32 +138,27 @@ class NativeAttention(AttentionKernel):
             shared_kinds=shared,
         )
 
-    def tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:
-        functions = [phi for pair in phis for phi in pair]
-        if len({_shape(phi) for phi in functions}) == 1 and _shape(functions[0]) is not None:
-            # Tables stay in full precision under autocast, like all that is looked up in them.
-            with torch.autocast("cpu", enabled=False):
-                self._tabulate(phis)
+    def tables(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> list[PhiTable]:
+        shapes = {_shape(phi) for pair in phis for phi in pair}
+        if len(shapes) == 1 and None not in shapes:
+            return self._tables(phis)
+        if len(phis) > 1:
+            return [self.tables([pair])[0] for pair in phis]
+        return self.fallback.tables(phis)
 
-    def _tabulate(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> None:
-        """φ₂ at the eigenvalues, and φ₁'s linear pieces, of networks of one shape."""
-        phi1: list[Any] = [pair[0] for pair in phis]
-        phi2: list[Any] = [pair[1] for pair in phis]
+    def _tables(self, phis: Sequence[tuple[Any, Any]]) -> list[PhiTable]:
+        """φ₂ at the eigenvalues, and φ₁'s linear pieces, of networks of one shape, together."""
+        phi1, phi2 = zip(*phis, strict=True)
         heads: int = phi1[0].heads
         values = self.graphs.eigenvalues
-        knots, slopes, intercepts = _pieces(phi2, *values.aminmax())
-        importance = ops.pieces(values, knots, slopes, intercepts, heads)
+        importance = ops.evaluate_pieces(values, *_linear_pieces(phi2, *values.aminmax()), heads)
         if self.graphs.frequency_weights is not None:
             importance = importance * self.graphs.frequency_weights[:, None]
         # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
         bound = importance.detach().abs().amax(1).flatten() * (self.longest * _ROUNDING_MARGIN)
-        pieces = _pieces(phi1, -bound, bound)
-        for layer, pair in enumerate(phis):
-            own = slice(layer * heads, (layer + 1) * heads)
-            self._tables[pair] = (
-                importance[layer],
-                LinearPieces(*(part[own] for part in pieces)),
-            )
+        pieces = _linear_pieces(phi1, -bound, bound)
+        by_layer = zip(importance, *(part.split(heads) for part in pieces), strict=True)
+        return [PhiTable(own, LinearPieces(*parts)) for own, *parts in by_layer]
 
     def _few_kinds(self, terms: AttentionTerms) -> bool:
         rows = next(x for x in (terms.edge_values, terms.edge_logits) if x is not None)
@@ -137,20 +166,8 @@ class NativeAttention(AttentionKernel):
 
     def keep(self, heads: int, dropout: float, seed: Tensor) -> Tensor:
         """The factors that dropout applies for ``seed``, ``[heads, Σn²]``: for other kernels."""
-        return library().dropout(torch.tensor(self.graphs.sizes), heads, dropout, int(seed))
-
-
-def supports(x: Tensor) -> bool:
-    """Whether numbers of this type, on this device, are what the library computes with."""
-    return x.dtype == torch.float32 and x.device.type == "cpu"
-
-
-def _fits(terms: AttentionTerms) -> bool:
-    return (
-        supports(terms.values)
-        and terms.psi in (None, signed_sqrt)
-        and _shape(terms.phi1) == _shape(terms.phi2) is not None
-    )
+        sizes = torch.tensor(self.graphs.sizes)
+        return binding.library().dropout(sizes, heads, dropout, int(seed))
 
 
 def _few_factors(terms: AttentionTerms) -> bool:
@@ -161,12 +178,16 @@ def _few_factors(terms: AttentionTerms) -> bool:
 
 def _shape(phi: ScalarFunction) -> tuple[int, ...] | None:
     """What networks must have in common to be evaluated together; None if it cannot be done."""
-    if not isinstance(phi, ScalarMLP) or not supports(phi.weights[0]):
+    if not isinstance(phi, ScalarMLP) or not _fits(phi.weights[0]):
         return None
     return phi.heads, phi.width, phi.depth
 
 
-def _pieces(functions: Sequence[Any], low: Tensor, high: Tensor) -> LinearPieces:
+def _fits(x: Tensor) -> bool:
+    return NativeAttention.unsupported(Request(x.dtype, x.device.type)) is None
+
+
+def _linear_pieces(functions: Sequence[Any], low: Tensor, high: Tensor) -> LinearPieces:
     """The linear pieces of several networks, all heads side by side."""
     count = len(functions) * functions[0].heads
     weights = [weight for f in functions for weight in f.weights]

@@ -19,7 +19,7 @@ namespace eigenformer {
 namespace EIGENFORMER_TARGET {
 namespace {
 
-size_t state_bytes(const Problem& p, int64_t nodes, int64_t frequencies, bool is_backward) {
+size_t state_bytes(const AttentionCall& p, int64_t nodes, int64_t frequencies, bool is_backward) {
     const Shape shape(p, nodes, frequencies);
     Carver carver{nullptr};
     if (is_backward) BackwardState(carver, p, shape);
@@ -27,7 +27,7 @@ size_t state_bytes(const Problem& p, int64_t nodes, int64_t frequencies, bool is
     return (size_t)carver.at;
 }
 
-size_t scratch_bytes(const Problem& p, int64_t nodes, int64_t frequencies, bool is_backward) {
+size_t scratch_bytes(const AttentionCall& p, int64_t nodes, int64_t frequencies, bool is_backward) {
     const Shape shape(p, nodes, frequencies);
     Carver carver{nullptr};
     Scratch(carver, p, shape, is_backward);
@@ -44,8 +44,8 @@ const Kernel kernel = {EIGENFORMER_STRING(EIGENFORMER_TARGET),
                        backward,
                        merge_forward,
                        merge_backward,
-                       pieces,
-                       pieces_backward,
+                       evaluate,
+                       evaluate_backward,
                        walk_bytes,
                        linear_pieces,
                        linear_pieces_backward};

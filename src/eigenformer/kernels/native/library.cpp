@@ -6,13 +6,14 @@
 #include <exception>
 
 #include "instructions.h"
+#include "layout.h"
 #include "plan.h"
 #include "threads.h"
 
 namespace eigenformer {
 namespace {
 
-void run_forward(const Problem& p) {
+void run_forward(const AttentionCall& p) {
     const Plan plan(p, false);
     run(plan.chunk_count(), p.threads, [&](int64_t chunk) {
         char* scratch = plan.scratch_for(chunk);
@@ -26,7 +27,7 @@ void run_forward(const Problem& p) {
     });
 }
 
-void run_backward(const Problem& p, const Gradients& d) {
+void run_backward(const AttentionCall& p, const Gradients& d) {
     require(d.d_out && d.importance && d.slopes && d.intercepts && d.values, "a gradient is null");
     require(!p.psi || (d.queries && d.keys), "a gradient of the features is null");
     require((!p.edge_logits || d.edge_logits) && (!p.edge_values || d.edge_values),
@@ -74,7 +75,7 @@ void run_backward(const Problem& p, const Gradients& d) {
     }
 }
 
-void run_pieces(const Pieces& p, bool backward) {
+void run_evaluation(const Evaluation& p, bool backward) {
     require(p.functions > 0 && p.heads > 0 && p.functions % p.heads == 0 && p.segments > 0 &&
                 p.segments < (int64_t{1} << 26) && p.count >= 0,
             "the pieces' shapes do not fit");
@@ -88,12 +89,12 @@ void run_pieces(const Pieces& p, bool backward) {
     for (int64_t first = 0; first < p.functions; first += kLanes) {
         const Table t = build_table(p, p.functions, first, at);
         if (!backward) {
-            kernel.pieces(p, t, first);
+            kernel.evaluate(p, t, first);
             continue;
         }
         const Sums sums{reinterpret_cast<Piece*>(at + table), nullptr, nullptr};
         std::memset(at + table, 0, 2 * size * sizeof(float));
-        kernel.pieces_backward(p, t, first, sums);
+        kernel.evaluate_backward(p, t, first, sums);
         for (int64_t h = 0; h < std::min<int64_t>(kLanes, p.functions - first); ++h)
             for (int64_t m = 0; m < p.segments; ++m) {
                 p.d_slopes[(first + h) * p.segments + m] = sums.pieces[m * kLanes + h].slope;
@@ -145,10 +146,10 @@ extern "C" {
 
 using namespace eigenformer;
 
-// The size of the structures, to be compared with what the caller believes.
-int64_t eigenformer_layout() {
-    return ((sizeof(Problem) * 1000 + sizeof(Gradients)) * 1000 + sizeof(Pieces)) * 1000 +
-           sizeof(Networks);
+// The structures' names, fields, offsets and sizes, to be compared with what the caller believes.
+const char* eigenformer_structures() {
+    static const std::string text = describe_structures();
+    return text.c_str();
 }
 
 const char* eigenformer_instructions() { return active_kernel().name; }
@@ -163,17 +164,17 @@ int eigenformer_use_instructions(const char* name) {
 
 int eigenformer_shares_threads() { return parallel_region() != nullptr; }
 
-int eigenformer_forward(const Problem* problem, char* message, int64_t length) {
-    return guarded(message, length, [&] { run_forward(*problem); });
+int eigenformer_forward(const AttentionCall* call, char* message, int64_t length) {
+    return guarded(message, length, [&] { run_forward(*call); });
 }
 
-int eigenformer_backward(const Problem* problem, const Gradients* gradients, char* message,
+int eigenformer_backward(const AttentionCall* call, const Gradients* gradients, char* message,
                          int64_t length) {
-    return guarded(message, length, [&] { run_backward(*problem, *gradients); });
+    return guarded(message, length, [&] { run_backward(*call, *gradients); });
 }
 
-int eigenformer_pieces(const Pieces* pieces, int backward, char* message, int64_t length) {
-    return guarded(message, length, [&] { run_pieces(*pieces, backward != 0); });
+int eigenformer_evaluate(const Evaluation* evaluation, int backward, char* message, int64_t length) {
+    return guarded(message, length, [&] { run_evaluation(*evaluation, backward != 0); });
 }
 
 // Writes the pieces that there is room for, and how many the function with the most of them has.
@@ -191,19 +192,29 @@ int eigenformer_longest_row(int64_t graphs, const int64_t* first_node,
                             const int64_t* first_frequency, int64_t entries, const float* u,
                             float* longest, char* message, int64_t length) {
     return guarded(message, length, [&] {
+        require(graphs > 0 && first_node && first_frequency && longest && entries >= 0 &&
+                    (u || !entries),
+                "a required array is missing");
         float most = 0;
-        const float* end = u + entries;
+        int64_t node = 0, frequency = 0, rest = entries;
+        require(first_node[0] == 0 && first_frequency[0] == 0, "offsets must start at 0");
         for (int64_t g = 0; g < graphs; ++g) {
-            const int64_t n = first_node[g + 1] - first_node[g];
-            const int64_t k = first_frequency[g + 1] - first_frequency[g];
-            require(n >= 0 && k >= 0 && (k == 0 || n <= (end - u) / k),
-                    "the eigenvectors are too short");
+            // Compared before they are subtracted, so that nothing overflows.
+            require(first_node[g + 1] >= node && first_frequency[g + 1] >= frequency,
+                    "first_node and first_frequency must ascend");
+            const int64_t n = first_node[g + 1] - node, k = first_frequency[g + 1] - frequency;
+            node = first_node[g + 1];
+            frequency = first_frequency[g + 1];
+            if (!k) continue;  // rows of nothing, however many
+            require(n <= rest / k, "the eigenvectors are too short");
+            rest -= n * k;
             for (int64_t i = 0; i < n; ++i, u += k) {
                 float sum = 0;
                 for (int64_t m = 0; m < k; ++m) sum += u[m] * u[m];
                 most = std::max(most, sum);
             }
         }
+        require(!rest, "the eigenvectors are too long");
         *longest = most;
     });
 }
@@ -229,7 +240,7 @@ int eigenformer_dropout(uint64_t seed, float dropout, int64_t heads, int64_t gra
                         row_keys(seed, static_cast<uint32_t>(g), static_cast<uint32_t>(h),
                                  static_cast<uint32_t>(i));
                     for (int64_t j = 0; j < sizes[g]; ++j)
-                        *keep++ = draw(keys, static_cast<uint32_t>(j)) < threshold
+                        *keep++ = random_bits(keys, static_cast<uint32_t>(j)) < threshold
                                       ? 0.0f
                                       : 1.0f / (1.0f - dropout);
                 }

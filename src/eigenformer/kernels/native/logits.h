@@ -91,7 +91,7 @@ struct DropoutRow {
                 b[h] = keys.b;
             }
     }
-    // `draw` of problem.h, lane by lane.
+    // `random_bits` of structures.h, lane by lane.
     INLINE vi dropped(vu a, vu b, uint32_t column, uint32_t threshold) {
         vu x = a ^ (column * kColumnStep);
         x = (x ^ (x >> 16)) * 0x7feb352du;

@@ -26,18 +26,18 @@ INLINE vi find_segment(const Table& t, vf s) {
 }
 
 // Where function `first` + h puts its values: [layer, count, heads].
-struct PiecesOut {
+struct EvaluationOut {
     float* at[kLanes];
     int64_t lanes;
-    PiecesOut(const Pieces& p, int64_t first) {
+    EvaluationOut(const Evaluation& p, int64_t first) {
         lanes = p.functions - first < kLanes ? p.functions - first : kLanes;
         for (int64_t h = 0; h < lanes; ++h)
             at[h] = p.y + (first + h) / p.heads * p.count * p.heads + (first + h) % p.heads;
     }
 };
 
-void pieces(const Pieces& p, const Table& table, int64_t first) {
-    const PiecesOut out(p, first);
+void evaluate(const Evaluation& p, const Table& table, int64_t first) {
+    const EvaluationOut out(p, first);
     for (int64_t i = 0; i < p.count; ++i) {
         const vf x = splat(p.x[i]);
         vf slope, intercept;
@@ -47,8 +47,8 @@ void pieces(const Pieces& p, const Table& table, int64_t first) {
     }
 }
 
-void pieces_backward(const Pieces& p, const Table& table, int64_t first, const Sums& sums) {
-    const PiecesOut out(p, first);
+void evaluate_backward(const Evaluation& p, const Table& table, int64_t first, const Sums& sums) {
+    const EvaluationOut out(p, first);
     for (int64_t i = 0; i < p.count; ++i) {
         vf d = {};
         for (int64_t h = 0; h < out.lanes; ++h) d[h] = out.at[h][i * p.heads];

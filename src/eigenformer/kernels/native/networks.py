@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from eigenformer.kernels.native.address import address
-from eigenformer.kernels.native.binding import Networks, library
+from eigenformer.kernels.native.binding import library
+from eigenformer.kernels.native.structures import Networks
 
 _SCHEMA = "Tensor[] weights, Tensor[] biases, Tensor low, Tensor high, int modules"
 
@@ -131,21 +132,25 @@ def _networks(
     if slopes.dim() != 2:
         raise ValueError("slopes: expected 2 dimensions")
     room = slopes.size(1)
+    d_weights, d_biases = (
+        _addresses(part, "gradients", [x.shape for x in part]) for part in gradients
+    )
     return Networks(
-        functions,
-        heads,
-        width,
-        depth,
-        room,
-        _addresses(weights, "weights", shapes),
-        _addresses(biases, "biases", [shape[:2] for shape in shapes]),
-        address(low, "low", (functions,)),
-        address(high, "high", (functions,)),
-        address(knots[0], "knots", (functions, room - 1)) if knots else None,
-        address(slopes, "slopes", (functions, room)),
-        address(intercepts, "intercepts", (functions, room)),
-        *(_addresses(part, "gradients", [x.shape for x in part]) for part in gradients),
-        torch.get_num_threads(),
+        functions=functions,
+        heads=heads,
+        width=width,
+        depth=depth,
+        capacity=room,
+        weights=_addresses(weights, "weights", shapes),
+        biases=_addresses(biases, "biases", [shape[:2] for shape in shapes]),
+        low=address(low, "low", (functions,)),
+        high=address(high, "high", (functions,)),
+        knots=address(knots[0], "knots", (functions, room - 1)) if knots else None,
+        slopes=address(slopes, "slopes", (functions, room)),
+        intercepts=address(intercepts, "intercepts", (functions, room)),
+        d_weights=d_weights,
+        d_biases=d_biases,
+        threads=torch.get_num_threads(),
     )
 
 

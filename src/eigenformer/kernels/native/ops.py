@@ -8,14 +8,15 @@ import torch
 from torch import Tensor
 
 from eigenformer.kernels.native.address import address
-from eigenformer.kernels.native.binding import Gradients, Pieces, Problem, library
+from eigenformer.kernels.native.binding import library
+from eigenformer.kernels.native.structures import AttentionCall, Evaluation, Gradients
 
 NO_FEATURES, IDENTITY, SIGNED_SQRT = 0, 1, 2
 """ψ as the library knows it."""
 
 
 class Inputs(NamedTuple):
-    """What the operator takes. Shapes are those of problem.h."""
+    """What the operator takes. Shapes are those of structures.h."""
 
     first_node: Tensor
     first_frequency: Tensor
@@ -39,9 +40,21 @@ class Inputs(NamedTuple):
     shared_kinds: bool
 
     def differentiable(self) -> tuple[Tensor | None, ...]:
-        """Those that have gradients."""
-        return (self.importance, *self[9:16])
+        """Those that have gradients, in the order of :data:`DIFFERENTIABLE`."""
+        return tuple(getattr(self, name) for name in DIFFERENTIABLE)
 
+
+DIFFERENTIABLE = (
+    "importance",
+    "slopes",
+    "intercepts",
+    "values",
+    "queries",
+    "keys",
+    "edge_logits",
+    "edge_values",
+)
+"""The inputs that have gradients."""
 
 _NAMES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "int", bool: "bool"}
 _SCHEMA = ", ".join(f"{_NAMES[kind]} {name}" for name, kind in get_type_hints(Inputs).items())
@@ -59,7 +72,7 @@ def attention(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """
     inputs = Inputs(*arguments)
     outputs = _outputs(inputs)
-    library().forward(_problem(inputs, outputs))
+    library().forward(_call(inputs, outputs))
     return outputs
 
 
@@ -73,15 +86,14 @@ def attention_backward(*arguments: Any) -> tuple[Tensor, ...]:
     """The gradients of :meth:`Inputs.differentiable`; empty for what was not given."""
     *given, out, maximum, inverse, d_out = arguments
     inputs = Inputs(*given)
-    problem = _problem(inputs, (out, maximum, inverse))
+    call = _call(inputs, (out, maximum, inverse))
     gradients = _gradients(inputs)
-    library().backward(
-        problem,
-        Gradients(
-            address(d_out, "d_out", inputs.values.shape),
-            *(address(d, "gradient", d.shape) for d in gradients),
-        ),
-    )
+    wanted = {
+        name: address(d, f"gradient of {name}", d.shape)
+        for name, d in zip(DIFFERENTIABLE, gradients, strict=True)
+    }
+    d_out = address(d_out, "d_out", inputs.values.shape)
+    library().backward(call, Gradients(d_out=d_out, **wanted))
     return gradients
 
 
@@ -116,21 +128,23 @@ def _backward(ctx: Any, d_out: Tensor, *_: Tensor | None) -> tuple[Tensor | None
     *tensors, out, maximum, inverse = ctx.saved_tensors
     inputs = Inputs(*tensors, *ctx.settings)
     found = attention_backward(*inputs, out, maximum, inverse, d_out.contiguous())
-    gradients = [
-        None if x is None else d for x, d in zip(inputs.differentiable(), found, strict=True)
-    ]
-    # importance, then after the knots, which have none: slopes to edge values.
-    return (*[None] * 7, gradients[0], None, *gradients[1:], *[None] * 4)
+    gradients = dict(zip(DIFFERENTIABLE, found, strict=True))
+    return tuple(
+        None if x is None else gradients.get(name)
+        for name, x in zip(Inputs._fields, inputs, strict=True)
+    )
 
 
 attention.register_autograd(_backward, setup_context=_setup_context)
 
 
-_PIECES = "Tensor x, Tensor knots, Tensor slopes, Tensor intercepts, int heads"
+_EVALUATION = "Tensor x, Tensor knots, Tensor slopes, Tensor intercepts, int heads"
 
 
-@torch.library.custom_op("eigenformer::pieces", mutates_args=(), schema=f"({_PIECES}) -> Tensor")
-def pieces(*arguments: Any) -> Tensor:
+@torch.library.custom_op(
+    "eigenformer::evaluate_pieces", mutates_args=(), schema=f"({_EVALUATION}) -> Tensor"
+)
+def evaluate_pieces(*arguments: Any) -> Tensor:
     """Scalar functions by their linear pieces, all at the same numbers ``x``.
 
     ``heads`` of them are one layer: the result is ``[layers, len(x), heads]``.
@@ -139,70 +153,77 @@ def pieces(*arguments: Any) -> Tensor:
     if heads < 1 or slopes.dim() != 2 or len(slopes) % heads:
         raise ValueError("slopes, heads: expected whole layers of functions by segments")
     y = _values(x, slopes, heads)
-    library().pieces(_pieces(*arguments, y))
+    library().evaluate(_evaluation(*arguments, y))
     return y
 
 
 @torch.library.custom_op(
-    "eigenformer::pieces_backward",
+    "eigenformer::evaluate_pieces_backward",
     mutates_args=(),
-    schema=f"({_PIECES}, Tensor d_y) -> (Tensor, Tensor)",
+    schema=f"({_EVALUATION}, Tensor d_y) -> (Tensor, Tensor)",
 )
-def pieces_backward(*arguments: Any) -> tuple[Tensor, Tensor]:
+def evaluate_pieces_backward(*arguments: Any) -> tuple[Tensor, Tensor]:
     """The gradients of slopes and intercepts."""
     slopes, intercepts = arguments[2:4]
     gradients = torch.empty_like(slopes), torch.empty_like(intercepts)
-    library().pieces(_pieces(*arguments, *gradients), backward=True)
+    library().evaluate(_evaluation(*arguments, *gradients), backward=True)
     return gradients
 
 
-@pieces.register_fake
+@evaluate_pieces.register_fake
 def _(*arguments: Any) -> Tensor:
     return _values(arguments[0], arguments[2], arguments[4])
 
 
-@pieces_backward.register_fake
+@evaluate_pieces_backward.register_fake
 def _(*arguments: Any) -> tuple[Tensor, Tensor]:
     return torch.empty_like(arguments[2]), torch.empty_like(arguments[3])
 
 
-def _pieces_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _evaluation_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs[:4])
     ctx.heads = inputs[4]
 
 
-def _pieces_gradients(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
-    gradients = pieces_backward(*ctx.saved_tensors, ctx.heads, d_y.contiguous())
+def _evaluation_gradients(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
+    gradients = evaluate_pieces_backward(*ctx.saved_tensors, ctx.heads, d_y.contiguous())
     return None, None, *gradients, None
 
 
-pieces.register_autograd(_pieces_gradients, setup_context=_pieces_setup)
+evaluate_pieces.register_autograd(_evaluation_gradients, setup_context=_evaluation_setup)
 
 
 def _values(x: Tensor, slopes: Tensor, heads: int) -> Tensor:
     return x.new_empty(len(slopes) // heads, len(x), heads)
 
 
-def _pieces(
-    x: Tensor, knots: Tensor, slopes: Tensor, intercepts: Tensor, heads: int, *y: Tensor
-) -> Pieces:
+def _evaluation(
+    x: Tensor,
+    knots: Tensor,
+    slopes: Tensor,
+    intercepts: Tensor,
+    heads: int,
+    y: Tensor,
+    d_slopes: Tensor | None = None,
+    d_intercepts: Tensor | None = None,
+) -> Evaluation:
     functions, segments = slopes.shape
-    gradients = (address(d, "gradient", (functions, segments)) for d in y[1:])
-    return Pieces(
-        functions,
-        segments,
-        x.numel(),
-        heads,
-        address(x, "x", (x.numel(),)),
-        address(knots, "knots", (functions, segments - 1)),
-        address(slopes, "slopes", (functions, segments)),
-        address(intercepts, "intercepts", (functions, segments)),
-        address(y[0], "y", (functions // heads, len(x), heads)),
-        *gradients,
+    return Evaluation(
+        functions=functions,
+        segments=segments,
+        count=x.numel(),
+        heads=heads,
+        x=address(x, "x", (x.numel(),)),
+        knots=address(knots, "knots", (functions, segments - 1)),
+        slopes=address(slopes, "slopes", (functions, segments)),
+        intercepts=address(intercepts, "intercepts", (functions, segments)),
+        y=address(y, "y", (functions // heads, len(x), heads)),
+        d_slopes=address(d_slopes, "gradient of slopes", (functions, segments)),
+        d_intercepts=address(d_intercepts, "gradient of intercepts", (functions, segments)),
     )
 
 
-def _problem(inputs: Inputs, outputs: tuple[Tensor, Tensor, Tensor]) -> Problem:
+def _call(inputs: Inputs, outputs: tuple[Tensor, Tensor, Tensor]) -> AttentionCall:
     """The library's view of the inputs, after a look at everything it takes for granted."""
     x = inputs
     for name, dimensions in (("values", 3), ("slopes", 2), ("importance", 2), ("first_node", 1)):
@@ -222,39 +243,42 @@ def _problem(inputs: Inputs, outputs: tuple[Tensor, Tensor, Tensor]) -> Problem:
     if {x.queries is None, x.keys is None} != {x.psi == NO_FEATURES}:
         raise ValueError("queries, keys, psi: all of them or none")
     features = nodes, heads, channels
-    return Problem(
-        graphs,
-        nodes,
-        len(x.importance),
-        heads,
-        channels,
-        segments,
-        edges,
-        kinds,
-        factors,
-        x.eigenvectors.numel(),
-        address(x.first_node, "first_node", (graphs + 1,), torch.int64),
-        address(x.first_frequency, "first_frequency", (graphs + 1,), torch.int64),
-        address(x.first_edge, "first_edge", (nodes + 1,), torch.int64),
-        address(x.edge_source, "edge_source", (edges,), torch.int64),
-        address(x.edge_kind, "edge_kind", (edges,), torch.int64),
-        address(mixed, "edge_coefficients", (kinds, factors)),
-        address(x.eigenvectors, "eigenvectors", (x.eigenvectors.numel(),)),
-        address(x.importance, "importance", (len(x.importance), heads)),
-        address(x.knots, "knots", (heads, segments - 1)),
-        address(x.slopes, "slopes", (heads, segments)),
-        address(x.intercepts, "intercepts", (heads, segments)),
-        address(x.values, "values", features),
-        address(x.queries, "queries", features),
-        address(x.keys, "keys", features),
-        address(x.edge_logits, "edge_logits", (kinds, heads)),
-        address(x.edge_values, "edge_values", (kinds if mixed is None else factors, *features[1:])),
-        int(x.seed),
-        x.dropout,
-        x.psi,
-        x.shared_kinds,
-        torch.get_num_threads(),
-        address(outputs[0], "out", features),
-        address(outputs[1], "maximum", (nodes, heads)),
-        address(outputs[2], "inverse", (nodes, heads)),
+    out, maximum, inverse = outputs
+    return AttentionCall(
+        graphs=graphs,
+        nodes=nodes,
+        frequencies=len(x.importance),
+        heads=heads,
+        channels=channels,
+        segments=segments,
+        edges=edges,
+        edge_kinds=kinds,
+        factors=factors,
+        entries=x.eigenvectors.numel(),
+        first_node=address(x.first_node, "first_node", (graphs + 1,), torch.int64),
+        first_frequency=address(x.first_frequency, "first_frequency", (graphs + 1,), torch.int64),
+        first_edge=address(x.first_edge, "first_edge", (nodes + 1,), torch.int64),
+        edge_source=address(x.edge_source, "edge_source", (edges,), torch.int64),
+        edge_kind=address(x.edge_kind, "edge_kind", (edges,), torch.int64),
+        edge_coefficients=address(mixed, "edge_coefficients", (kinds, factors)),
+        eigenvectors=address(x.eigenvectors, "eigenvectors", (x.eigenvectors.numel(),)),
+        importance=address(x.importance, "importance", (len(x.importance), heads)),
+        knots=address(x.knots, "knots", (heads, segments - 1)),
+        slopes=address(x.slopes, "slopes", (heads, segments)),
+        intercepts=address(x.intercepts, "intercepts", (heads, segments)),
+        values=address(x.values, "values", features),
+        queries=address(x.queries, "queries", features),
+        keys=address(x.keys, "keys", features),
+        edge_logits=address(x.edge_logits, "edge_logits", (kinds, heads)),
+        edge_values=address(
+            x.edge_values, "edge_values", (kinds if mixed is None else factors, *features[1:])
+        ),
+        seed=int(x.seed),
+        dropout=x.dropout,
+        psi=x.psi,
+        shared_kinds=x.shared_kinds,
+        threads=torch.get_num_threads(),
+        out=address(out, "out", features),
+        maximum=address(maximum, "maximum", (nodes, heads)),
+        inverse=address(inverse, "inverse", (nodes, heads)),
     )

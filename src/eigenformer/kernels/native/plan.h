@@ -10,14 +10,14 @@
 #include "checks.h"
 #include "instructions.h"
 #include "memory.h"
-#include "problem.h"
+#include "structures.h"
 
 namespace eigenformer {
 namespace {
 
-int64_t group_count(const Problem& p) { return (p.heads + kLanes - 1) / kLanes; }
-int64_t nodes_of(const Problem& p, int64_t g) { return p.first_node[g + 1] - p.first_node[g]; }
-int64_t frequencies_of(const Problem& p, int64_t g) {
+int64_t group_count(const AttentionCall& p) { return (p.heads + kLanes - 1) / kLanes; }
+int64_t nodes_of(const AttentionCall& p, int64_t g) { return p.first_node[g + 1] - p.first_node[g]; }
+int64_t frequencies_of(const AttentionCall& p, int64_t g) {
     return p.first_frequency[g + 1] - p.first_frequency[g];
 }
 
@@ -63,7 +63,7 @@ size_t table_floats(int64_t segments) { return kLanes * (2 + 2 * kCells + 3 * se
 
 // One call: its tables, its jobs, and how they are shared out.
 struct Plan {
-    const Problem& p;
+    const AttentionCall& p;
     const Kernel& kernel = active_kernel();
     bool backward;
     std::vector<Job> jobs;
@@ -73,7 +73,7 @@ struct Plan {
     Memory table_memory, state_memory, edge_memory;
     float* edge_values = nullptr;  // where edges share them, [groups, rows, channels, lanes]
 
-    Plan(const Problem& problem, bool is_backward) : p(problem), backward(is_backward) {
+    Plan(const AttentionCall& call, bool is_backward) : p(call), backward(is_backward) {
         check(p);
         const int64_t groups = group_count(p);
         float* memory = table_memory.zeros(groups * table_floats(p.segments));

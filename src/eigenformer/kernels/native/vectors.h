@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-#include "problem.h"
+#include "structures.h"
 
 #ifndef EIGENFORMER_TARGET
 #define EIGENFORMER_TARGET baseline

@@ -1,6 +1,7 @@
 // What the kernel is given, what it returns, and how the work is cut up.
 //
-// Problem, Gradients, Pieces and Networks are mirrored field by field in binding.py.
+// AttentionCall, Gradients, Evaluation and Networks are mirrored field by field in structures.py;
+// layout.h describes them, so that a difference is found when the library is loaded.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ constexpr int kLanes = 8;
 
 enum Psi : int32_t { kNoFeatures = 0, kIdentity = 1, kSignedSqrt = 2 };
 
-struct Problem {
+struct AttentionCall {
     int64_t graphs, nodes, frequencies, heads, channels;
     int64_t segments;    // linear pieces of φ₁
     int64_t edges;       // distinct edges
@@ -97,7 +98,7 @@ struct Sums {
 };
 
 // Scalar functions by their linear pieces, all at the same numbers: φ₂ at the eigenvalues.
-struct Pieces {
+struct Evaluation {
     int64_t functions, segments, count;
     int64_t heads;            // functions of a layer
     const float* x;           // [count]
@@ -127,17 +128,17 @@ struct Networks {
 // One per instruction set, from the same source.
 struct Kernel {
     const char* name;
-    size_t (*scratch)(const Problem&, int64_t nodes, int64_t frequencies, bool backward);
-    size_t (*state)(const Problem&, int64_t nodes, int64_t frequencies, bool backward);
-    void (*forward)(const Problem&, const Table&, const float* edge_values, const Job&, char*);
-    void (*backward)(const Problem&, const Gradients&, const Table&, const float* edge_values,
+    size_t (*scratch)(const AttentionCall&, int64_t nodes, int64_t frequencies, bool backward);
+    size_t (*state)(const AttentionCall&, int64_t nodes, int64_t frequencies, bool backward);
+    void (*forward)(const AttentionCall&, const Table&, const float* edge_values, const Job&, char*);
+    void (*backward)(const AttentionCall&, const Gradients&, const Table&, const float* edge_values,
                      const Job&, const Sums&, char*);
     // All parts of one graph and group of heads, in order.
-    void (*merge_forward)(const Problem&, const Job*);
-    void (*merge_backward)(const Problem&, const Gradients&, const Job*);
+    void (*merge_forward)(const AttentionCall&, const Job*);
+    void (*merge_backward)(const AttentionCall&, const Gradients&, const Job*);
     // Functions `first` to `first` + kLanes - 1.
-    void (*pieces)(const Pieces&, const Table&, int64_t first);
-    void (*pieces_backward)(const Pieces&, const Table&, int64_t first, const Sums&);
+    void (*evaluate)(const Evaluation&, const Table&, int64_t first);
+    void (*evaluate_backward)(const Evaluation&, const Table&, int64_t first, const Sums&);
     // One function: writes its linear pieces and returns how many there are; or the way back.
     size_t (*walk_bytes)(const Networks&);
     int64_t (*linear_pieces)(const Networks&, int64_t function, char*);
@@ -169,7 +170,7 @@ static inline DropoutKeys row_keys(uint64_t seed, uint32_t graph, uint32_t head,
 }
 constexpr uint32_t kColumnStep = 0x9e3779b9u, kLastMix = 0x846ca68bu;
 // 31 random bits for column j; dropped if below dropout · 2³¹.
-static inline uint32_t draw(DropoutKeys keys, uint32_t column) {
+static inline uint32_t random_bits(DropoutKeys keys, uint32_t column) {
     uint32_t x = keys.a ^ (column * kColumnStep);
     x = (x ^ (x >> 16)) * 0x7feb352du;
     x ^= keys.b;

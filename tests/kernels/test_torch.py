@@ -11,9 +11,9 @@ from torch_geometric.data import Batch
 
 from eigenformer import LaplacianSpectrum, SpectrumAwareAttention
 from eigenformer.edges import EncodedEdges
-from eigenformer.kernels import AttentionKernel, prepare
-from eigenformer.kernels.grouped import _similar_sizes
+from eigenformer.kernels import AttentionKernel, make_kernel
 from eigenformer.kernels.native import load
+from eigenformer.kernels.torch import _similar_sizes
 from eigenformer.ragged import RaggedGraphs
 from tests.graphs import named_graphs, random_batch, random_graph
 
@@ -52,8 +52,8 @@ def compare(
     if keep is not None:
         pairs = sum(n * n for n in graphs.sizes)
         keep = (torch.rand(4, pairs) < keep).to(dtype) / keep
-    out, grads = run(layer, prepare(graphs, backend), inputs, weight, keep)
-    expected, expected_grads = run(layer, prepare(graphs, "literal"), inputs, weight, keep)
+    out, grads = run(layer, make_kernel(graphs, backend), inputs, weight, keep)
+    expected, expected_grads = run(layer, make_kernel(graphs, "literal"), inputs, weight, keep)
     assert (out - expected).abs().max() / expected.abs().max() < TOLERANCE[dtype]
     largest = max(g.abs().max() for g in expected_grads.values())
     for name, gradient in expected_grads.items():
@@ -182,7 +182,7 @@ def test_phi1_must_be_piecewise_linear():
 def test_unknown_backend():
     graphs = RaggedGraphs.from_data(random_batch([3]))
     with pytest.raises(ValueError, match="'fast': unknown; the nearest is"):
-        prepare(graphs, "fast")
+        make_kernel(graphs, "fast")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -7,16 +7,18 @@ that evaluating it on a pair is a table lookup.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from eigenformer.kernels.base import AttentionKernel, AttentionTerms
+from eigenformer.kernels.base import AttentionKernel, AttentionTerms, PhiTable, ScalarFunction
 from eigenformer.kernels.padded import PaddedGraphs
+from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
-from eigenformer.scalar_mlp import LinearPieces, ScalarMLP
+from eigenformer.scalar_mlp import ScalarMLP
 
 # A graph joins a group if it has at least this share of the nodes of its largest member.
 _SMALLEST_SHARE = 0.8
@@ -24,8 +26,10 @@ _SMALLEST_SHARE = 0.8
 _ROUNDING_MARGIN = 1 + 1e-3
 
 
-class GroupedAttention(AttentionKernel):
+class TorchAttention(AttentionKernel):
     """Attention by groups of graphs of similar size, with φ₁ by its linear pieces."""
+
+    name: ClassVar[Backend] = "torch"
 
     def __init__(self, graphs: RaggedGraphs) -> None:
         super().__init__(graphs)
@@ -47,16 +51,14 @@ class GroupedAttention(AttentionKernel):
         return_attention: bool = False,
     ) -> tuple[Tensor, list[Tensor] | None]:
         terms = terms.by_edge()
-        importance = terms.phi2(self.graphs.eigenvalues.expand(terms.heads, -1))
-        if self.graphs.frequency_weights is not None:
-            importance = importance * self.graphs.frequency_weights
-        phi1 = self._pieces(terms, importance)
+        table = terms.table or self._table(terms.phi1, terms.phi2)
+        importance = table.importance.T
         values, queries, keys = map(self._pad, (terms.values, terms.queries, terms.keys))
         attended: list[Tensor] = []
         attentions: dict[int, Tensor] = {}
         for group, v, q, k in zip(self.groups, values, queries, keys, strict=True):
             u = group.eigenvectors
-            logits = phi1((u * group.importance(importance)[:, :, None]) @ u.mT)
+            logits = table.phi1((u * group.importance(importance)[:, :, None]) @ u.mT)
             if q is not None and k is not None:
                 logits = logits + terms.feature_logits(q, k)
             if terms.edge_logits is not None:
@@ -77,15 +79,21 @@ class GroupedAttention(AttentionKernel):
         out = torch.cat(attended).index_select(0, self.place)
         return out, [attentions[g] for g in sorted(attentions)] if return_attention else None
 
-    def _pieces(self, terms: AttentionTerms, importance: Tensor) -> LinearPieces:
-        if not isinstance(terms.phi1, ScalarMLP):
+    def tables(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> list[PhiTable]:
+        return [self._table(*pair) for pair in phis]
+
+    def _table(self, phi1: ScalarFunction, phi2: ScalarFunction) -> PhiTable:
+        if not isinstance(phi1, ScalarMLP):
             raise TypeError(
-                f"phi1 is a {type(terms.phi1).__name__}, whose linear pieces are not known: use "
+                f"phi1 is a {type(phi1).__name__}, whose linear pieces are not known: use "
                 f"the 'literal' backend, which takes any function"
             )
+        importance = phi2(self.graphs.eigenvalues.expand(phi1.heads, -1))
+        if self.graphs.frequency_weights is not None:
+            importance = importance * self.graphs.frequency_weights
         # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
         bound = importance.detach().abs().amax(1) * (self.longest * _ROUNDING_MARGIN)
-        return terms.phi1.linear_pieces(-bound, bound)
+        return PhiTable(importance.T, phi1.linear_pieces(-bound, bound))
 
     def _pad(self, nodes: Tensor | None) -> list[Any]:
         """``[Σn, heads, C]`` as one ``[heads, B, width, C]`` per group; None for None."""

@@ -1,0 +1,50 @@
+"""A local branch beside the attention: messages along real edges."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from eigenformer.edges import EncodedEdges
+from eigenformer.ragged import RaggedGraphs
+
+
+class LocalBranch(nn.Module):
+    r"""Sums messages of a node's neighbours, as GINE in `"Strategies for Pre-training Graph Neural
+    Networks" <https://arxiv.org/abs/1905.12265>`_; beside attention, as in `"Recipe for a General,
+    Powerful, Scalable Graph Transformer" <https://arxiv.org/abs/2205.12454>`_.
+
+    .. math::
+        \ell_i = W_2 \, \rho \Bigl( W_1 \bigl( x_i + \sum_{j \to i} \rho(x_j + W_E e_{ij}) \bigr)
+        \Bigr)
+
+    where :math:`j` runs over the edges :math:`j \to i`, PyG's columns :math:`(j, i)`, and parallel
+    edges count once, with the sum of their features.
+
+    Args:
+        channels: d, the width of nodes and edges.
+        edge_features: Whether edges carry features.
+        dropout: Dropout on the result.
+    """
+
+    def __init__(self, channels: int, edge_features: bool = False, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.edge = nn.Linear(channels, channels) if edge_features else None  # W_E
+        self.hidden = nn.Linear(channels, channels)  # W_1
+        self.out = nn.Linear(channels, channels)  # W_2
+        self.dropout = nn.Dropout(dropout)
+
+    def reset_parameters(self) -> None:
+        """Draws new initial weights."""
+        for module in self.children():
+            if isinstance(module, nn.Linear):
+                module.reset_parameters()
+
+    def forward(self, x: Tensor, graphs: RaggedGraphs, edges: EncodedEdges | None = None) -> Tensor:
+        """``[Σn, d] → [Σn, d]``; ``edges`` where the branch was made with ``edge_features``."""
+        source, target = graphs.edge_index
+        messages = x.index_select(0, source)
+        if self.edge is not None and edges is not None:
+            messages = messages + edges.project(self.edge.weight, self.edge.bias, graphs)
+        total = x.index_add(0, target, F.relu(messages).to(x.dtype))
+        return self.dropout(self.out(F.relu(self.hidden(total))))

@@ -1,0 +1,92 @@
+"""Node potentials: what a learned filter of the spectrum says about each node by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from eigenformer.ragged import RaggedGraphs
+from eigenformer.scalar_mlp import ScalarMLP
+
+
+class NodePotentials(nn.Module):
+    r"""Adds learned node potentials to the encoded nodes.
+
+    .. math::
+        p_i[c] = \sum_k u_k[i]^2 \, \phi^c(\lambda_k), \qquad
+        x_i' = x_i + W \, \mathrm{BN}(p_i)
+
+    A node potential is the diagonal of a learned filter :math:`U \phi(\Lambda) U^\top`: the
+    factorisation of the paper's attention, for a node with itself. A softmax average of equal
+    features is those features again, so without potentials the structure reaches a node only
+    through its degree and its edges. Like attention, potentials depend neither on the signs of
+    eigenvectors nor on the basis of an eigenspace. They need no pairs of nodes.
+
+    Args:
+        channels: d, the width of the nodes.
+        potentials: How many filters.
+        width: The hidden width of each :math:`\phi`.
+        gain: The initial scale of their weights, see :class:`ScalarMLP`.
+    """
+
+    def __init__(
+        self, channels: int, potentials: int, width: int = 16, gain: float = 6**0.5
+    ) -> None:
+        super().__init__()
+        self.phi = ScalarMLP(potentials, width, gain=gain)
+        self.norm = nn.BatchNorm1d(potentials)
+        self.linear = nn.Linear(potentials, channels)
+
+    def reset_parameters(self) -> None:
+        """Draws new initial weights."""
+        for module in (self.phi, self.norm, self.linear):
+            module.reset_parameters()
+
+    def forward(self, x: Tensor, graphs: RaggedGraphs) -> Tensor:
+        return x + self.linear(self.norm(self.potentials(graphs).to(x.dtype)))
+
+    def potentials(self, graphs: RaggedGraphs) -> Tensor:
+        """p, ``[Σn, potentials]``."""
+        values, heads = graphs.eigenvalues, self.phi.heads
+        with torch.autocast(values.device.type, enabled=False):
+            importance = self.phi(values.expand(heads, -1)).t()
+            if graphs.frequency_weights is not None:
+                importance = importance * graphs.frequency_weights[:, None]
+            if torch.compiler.is_compiling():
+                blocks = _blocks(graphs, graphs.eigenvectors.square(), importance)
+                return torch.cat([squares @ rows for squares, rows in blocks])
+            return _Diagonals.apply(importance, graphs)
+
+
+def _blocks(graphs: RaggedGraphs, entries: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Graph by graph: its matrix ``[n, k]`` of ``entries``, and its k ``rows``."""
+    counts = [n * k for n, k in zip(graphs.sizes, graphs.frequencies, strict=True)]
+    matrices, parts = entries.split(counts), rows.split(list(graphs.frequencies))
+    for n, k, matrix, part in zip(graphs.sizes, graphs.frequencies, matrices, parts, strict=True):
+        yield matrix.view(n, k), part
+
+
+class _Diagonals(torch.autograd.Function):
+    """The diagonals of U diag(f) Uᵀ for columns f, graph by graph, with few small tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, importance: Tensor, graphs: RaggedGraphs) -> Tensor:
+        ctx.graphs, ctx.squares = graphs, graphs.eigenvectors.square()
+        out = importance.new_empty(graphs.num_nodes, importance.size(1))
+        blocks = _blocks(graphs, ctx.squares, importance)
+        for (squares, rows), result in zip(blocks, out.split(list(graphs.sizes)), strict=True):
+            torch.mm(squares, rows, out=result)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor, None]:
+        graphs: RaggedGraphs = ctx.graphs
+        d_importance = d_out.new_empty(len(graphs.eigenvalues), d_out.size(1))
+        blocks = _blocks(graphs, ctx.squares, d_importance)
+        for (squares, rows), d in zip(blocks, d_out.split(list(graphs.sizes)), strict=True):
+            torch.mm(squares.t(), d, out=rows)
+        return d_importance, None

@@ -1,0 +1,89 @@
+"""Node potentials: the diagonal of a learned filter, and what it must not depend on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric.data import Batch
+
+from eigenformer import Eigenformer
+from eigenformer.node_potentials import NodePotentials
+from eigenformer.ragged import RaggedGraphs
+from eigenformer.testing import basis_error, batch_error, permutation_error, sign_error
+from tests.graphs import graph, named_graphs, random_graph, small_config
+
+
+def literal(module: NodePotentials, graphs: RaggedGraphs) -> torch.Tensor:
+    """Σ_k u_k[i]² φ(λ_k), node by node."""
+    rows, entry, frequency = [], 0, 0
+    for n, k in zip(graphs.sizes, graphs.frequencies, strict=True):
+        u = graphs.eigenvectors[entry : entry + n * k].view(n, k)
+        values = graphs.eigenvalues[frequency : frequency + k]
+        for i in range(n):
+            rows.append((u[i].square() * module.phi(values.expand(module.phi.heads, k))).sum(1))
+        entry, frequency = entry + n * k, frequency + k
+    return torch.stack(rows)
+
+
+def test_are_the_diagonal_of_a_filter_with_all_gradients(dtype):
+    torch.manual_seed(0)
+    graphs = RaggedGraphs.from_data(Batch.from_data_list(list(named_graphs(dtype).values())), dtype)
+    module = NodePotentials(8, potentials=5, width=7).to(dtype)
+    weight = torch.randn(graphs.num_nodes, 5, dtype=dtype)
+    found = []
+    for compute in (module.potentials, lambda g: literal(module, g)):
+        out = compute(graphs)
+        gradients = torch.autograd.grad((out * weight).sum(), list(module.phi.parameters()))
+        found.append([out, *gradients])
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    for mine, oracle in zip(*found, strict=True):
+        assert (mine - oracle).abs().max() <= tolerance * oracle.abs().max().clamp(min=1)
+
+
+def test_frequencies_left_out_take_no_part():
+    graphs = RaggedGraphs.from_data(random_graph(9))
+    module = NodePotentials(4, potentials=3)
+    drawn = graphs.draw_frequencies(0.5, seeds=[3])
+    kept = drawn.frequency_weights.bool()
+    u = graphs.eigenvectors.view(9, 9)[:, kept]
+    expected = u.square() @ module.phi(graphs.eigenvalues[kept].expand(3, -1)).t()
+    torch.testing.assert_close(module.potentials(drawn), expected)
+
+
+@pytest.mark.parametrize("local_branch", [False, True])
+def test_symmetries_hold(dtype, local_branch):
+    torch.manual_seed(0)
+    config = small_config(node_potentials=6, local_branch=local_branch, head_layers=2)
+    model = Eigenformer(config).to(dtype)
+    graphs = named_graphs(dtype)
+    model(Batch.from_data_list(list(graphs.values())))  # batch norms with other statistics
+    model.eval()
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-10
+    assert batch_error(model, list(graphs.values())) < tolerance
+    for name, data in graphs.items():
+        for error in (permutation_error, sign_error, basis_error):
+            assert error(model, data) < tolerance, name
+
+
+def test_tell_nodes_apart_where_attention_cannot():
+    """K4 and a hexagon with its long diagonals: equal nodes, all of degree 3, no edge features."""
+    torch.manual_seed(0)
+    edges = [(i, j) for i in range(4) for j in range(i)]
+    edges += [(4 + i, 4 + (i + 1) % 6) for i in range(6)] + [(4 + i, 7 + i) for i in range(3)]
+    data = graph(10, [*edges, *((v, u) for u, v in edges)])
+    data.x = torch.zeros_like(data.x)
+
+    def spread(**options: int) -> float:
+        model = Eigenformer(small_config(pooling="none", edge_encoder=None, **options)).eval()
+        return float(model(data).detach().std())
+
+    assert spread() < 1e-6
+    assert spread(node_potentials=6) > 1e-4
+
+
+def test_reset_parameters_starts_again():
+    module = NodePotentials(4, potentials=3)
+    before = {name: value.clone() for name, value in module.named_parameters()}
+    module.reset_parameters()
+    for name, value in module.named_parameters():
+        assert name.startswith("norm") or not torch.equal(before[name], value), name
