@@ -20,6 +20,9 @@ from eigenformer.data.pickle_machine import STORAGES, Call, Name, Reference, Ref
 MAX_DEPTH = 100
 """Of lists in lists in lists."""
 
+MAX_CONTAINERS = 10_000_000
+"""Lists, dictionaries, arrays and tensors in one file."""
+
 MAX_GROWTH, SMALL = 16, 1 << 30
 """How much larger than its file the content may be where parts are used again and again or tensors
 are expanded; up to a gibibyte it does not matter."""
@@ -79,6 +82,8 @@ class PlainValues:
             return found
         if depth > MAX_DEPTH:
             raise Refused(f"has values nested more than {MAX_DEPTH} deep")
+        if len(self.made) >= MAX_CONTAINERS:
+            raise Refused(f"has more than {MAX_CONTAINERS:,} lists, arrays and tensors")
         self.made[id(described)] = None
         value, size = self._container(described, depth + 1)
         if size > self.limit:
@@ -88,10 +93,12 @@ class PlainValues:
 
     def _container(self, described: Any, depth: int) -> tuple[Any, int]:
         if isinstance(described, list | tuple):
-            parts = [self._make(part, depth) for part in described]
-            values = [value for value, _ in parts]
-            size = 8 + sum(size for _, size in parts)
-            return (values if isinstance(described, list) else tuple(values)), size
+            values, total = [], 8
+            for part in described:
+                value, size = self._make(part, depth)
+                values.append(value)
+                total += size
+            return (values if isinstance(described, list) else tuple(values)), total
         if isinstance(described, dict):
             return self._entries(described, {}, depth)
         if isinstance(described, Call):
