@@ -7,10 +7,12 @@ import signal
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from eigenformer.cli import main
 from eigenformer.kernels.native import load
+from eigenformer.training.checkpoint_io import AtomicCheckpointIO
 from eigenformer.training.run_folder import RunFolder
 from tests.training.samples import SMALL, finish, start, wait_for_epochs
 
@@ -76,6 +78,19 @@ def test_a_run_of_an_older_version_goes_on_with_its_own_backend(unstopped, table
         assert found == (tmp_path / "whole" / "run" / name).read_bytes(), name
     if load()[0] is not None:  # otherwise, the default is the same backend
         assert found != (unstopped / "metrics.csv").read_bytes()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_checkpoint_of_an_earlier_version_is_resumed_to_the_same_bits(unstopped, table, tmp_path):
+    process = start(*_command(table, "run"), cwd=tmp_path)
+    wait_for_epochs(process, tmp_path / "run", 2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    checkpoint = tmp_path / "run" / "last.ckpt"
+    torch.save(AtomicCheckpointIO().load_checkpoint(checkpoint), checkpoint)
+    assert main(["train", "--resume", str(tmp_path / "run")]) == 0
+    for name in ("model.safetensors", "metrics.csv"):
+        assert (tmp_path / "run" / name).read_bytes() == (unstopped / name).read_bytes(), name
 
 
 def test_the_same_command_twice_gives_the_same_metrics(unstopped, table, tmp_path, monkeypatch):

@@ -36,8 +36,7 @@ def build_archive(
         archive = _current(path, origin, files, report)
         if archive is not None:  # another process was quicker
             return archive
-        if files is None:
-            files = fetch() if fetch is not None else []
+        files = fetch() if fetch is not None else files or []  # checked, too, if it was there
         report.say(f"building the archive in {path}")
         named = named_files(files)  # as they are now: a change while they are read shows later
         stamps = {name: _stamp(file) for name, file in named.items()}

@@ -85,7 +85,7 @@ def prepare(
         lambda: sources.locate(name, make.layouts) if make.layouts else [],
         lambda files: make.build(files, report),
         report,
-        lambda: sources.fetch(name, make.layouts, report),
+        partial(sources.fetch, name, make.layouts, report) if make.layouts else None,
     )
     spectra = None
     if with_spectra:
