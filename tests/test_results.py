@@ -10,10 +10,10 @@ import pytest
 
 from eigenformer import Eigenformer
 from eigenformer.config import RunConfig, load_preset
+from eigenformer.experiments.paper_tables import result_tables
 from eigenformer.model_folder import WEIGHTS
 from eigenformer.training.evaluation import load_folder
 from eigenformer.training.overview import find_runs
-from eigenformer.training.result_tables import result_tables
 from eigenformer.training.run_folder import METRICS, RunFolder
 
 ROOT = Path(__file__).parents[1]

@@ -9,10 +9,10 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from eigenformer import LaplacianSpectrum, SpectrumAwareAttention
-from eigenformer.benchmark import Setup, measure
 from eigenformer.kernels import AttentionTerms, NativeAttention, make_kernel
 from eigenformer.kernels.native import load, ops
 from eigenformer.ragged import RaggedGraphs
+from eigenformer.speed import Setup, measure
 
 pytestmark = [
     pytest.mark.slow,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from eigenformer.config import EigenformerConfig, load_preset, presets
     from eigenformer.estimators import EigenformerClassifier, EigenformerRegressor
     from eigenformer.layer import EigenformerLayer
-    from eigenformer.model import Eigenformer
+    from eigenformer.models.eigenformer import Eigenformer
     from eigenformer.scalar_mlp import ScalarMLP
     from eigenformer.spectrum import LaplacianSpectrum
 
@@ -34,7 +34,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "Eigenformer": "eigenformer.model",
+        "Eigenformer": "eigenformer.models.eigenformer",
         "EigenformerClassifier": "eigenformer.estimators",
         "EigenformerConfig": "eigenformer.config",
         "EigenformerLayer": "eigenformer.layer",

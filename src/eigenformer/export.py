@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenformer.kernels import make_kernel
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.ragged import RaggedGraphs
 
 

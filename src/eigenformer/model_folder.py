@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenformer.config import ConfigError, DataConfig, EigenformerConfig, Settings
-from eigenformer.config.older import upgrade_card
+from eigenformer.config.old_formats import upgrade_card
 from eigenformer.files import write_atomic
 from eigenformer.outputs import Outputs
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from eigenformer.model import Eigenformer
+    from eigenformer.models.eigenformer import Eigenformer
 
 WEIGHTS, CARD = "model.safetensors", "model.json"
 _FORMAT = 1
@@ -84,7 +84,7 @@ def save_model(folder: str | Path, model: Eigenformer, card: ModelCard | None = 
 
 def load_model(folder: str | Path) -> tuple[Eigenformer, ModelCard]:
     """The model of a folder, in evaluation mode, and its card. Executes nothing it reads."""
-    from eigenformer.model import Eigenformer
+    from eigenformer.models.eigenformer import Eigenformer
 
     card = read_card(folder)
     model = Eigenformer(card.architecture)

@@ -17,11 +17,11 @@ from eigenformer.data import GraphDataset
 from eigenformer.data.fields import Field
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.outputs import Outputs
 from eigenformer.training.data_module import EpochBatches
 from eigenformer.training.losses import loss_sums, mean_loss
-from eigenformer.training.task import read_targets
+from eigenformer.training.module import read_targets
 
 OUTPUTS = Outputs("node", "multilabel", 1)
 

@@ -12,7 +12,7 @@ from eigenformer.analysis.errors import GraphErrors, _error, graph_errors, wrong
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.outputs import Outputs
 from eigenformer.training.prediction import predict_graphs
 

@@ -10,8 +10,8 @@ import pytest
 from eigenformer.analysis import explanation
 from eigenformer.analysis.explanation import explain
 from eigenformer.data.errors import DataError
-from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelCard, ModelFolderError, save_model
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.training.prediction import predict_folder
 from tests.training.samples import read_rows
 

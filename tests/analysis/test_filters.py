@@ -6,8 +6,8 @@ import torch
 
 from eigenformer import LaplacianSpectrum
 from eigenformer.analysis.filters import learned_filters
-from eigenformer.analysis.subject import find_subject
-from eigenformer.model import Eigenformer
+from eigenformer.analysis.graph_view import find_subject
+from eigenformer.models.eigenformer import Eigenformer
 
 
 def test_filters_are_the_functions_of_the_layers() -> None:

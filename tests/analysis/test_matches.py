@@ -24,7 +24,7 @@ from eigenformer.analysis.matches import (
 from eigenformer.data import GraphDataset
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 
 # A square with a tail, and a node by itself.
 ADJACENCY = np.zeros((7, 7), np.float32)

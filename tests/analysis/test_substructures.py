@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eigenformer.analysis.subject import Subject, find_subject
+from eigenformer.analysis.graph_view import Subject, find_subject
 from eigenformer.analysis.substructures import substructures
 from eigenformer.data.errors import DataError
 from eigenformer.spectrum import normalized_laplacian

@@ -7,25 +7,25 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from eigenformer import benchmark
-from eigenformer.benchmark.batches import find_archive, make_batch
+from eigenformer import speed
 from eigenformer.cli import main
 from eigenformer.data import GraphArchive
 from eigenformer.plots.growth import draw_growth
+from eigenformer.speed.batches import find_archive, make_batch
 
-TINY = benchmark.Workload("zinc", ("zinc",), 3, 4, 9, 2.1)
+TINY = speed.Workload("zinc", ("zinc",), 3, 4, 9, 2.1)
 
 
 def test_measures_every_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(benchmark.WORKLOADS, "zinc", TINY)
-    monkeypatch.setattr(benchmark, "measure", benchmark.measure_here)  # no process of its own
+    monkeypatch.setitem(speed.WORKLOADS, "zinc", TINY)
+    monkeypatch.setattr(speed, "measure", speed.measure_here)  # no process of its own
     command = ["bench", "--workloads", "zinc", "--threads", "1", "--no-growth", "--rounds", "2"]
     command += ["--cache-dir", str(tmp_path)]
     assert main([*command, "--output", str(tmp_path)]) == 0
     records = json.loads((tmp_path / "bench.json").read_text())["steps"]
-    models = [*benchmark.BACKENDS, *benchmark.PEERS]
+    models = [*speed.BACKENDS, *speed.PEERS]
     assert [r["model"] for r in records] == models
     assert all(r["cpu"] > 0 and r["parameters"] > 1000 for r in records)
     output = capsys.readouterr().out
@@ -36,27 +36,25 @@ def test_measures_every_model(
 @pytest.mark.parametrize(
     "setup",
     [
-        benchmark.Setup("native", part="attention", nodes=16, repeats=1),
-        benchmark.Setup("torch", changes={"phi_width": 4}, repeats=1),
+        speed.Setup("native", part="attention", nodes=16, repeats=1),
+        speed.Setup("torch", changes={"phi_width": 4}, repeats=1),
     ],
 )
-def test_measures_parts_and_changes(
-    setup: benchmark.Setup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(benchmark.WORKLOADS, "zinc", TINY)
-    assert benchmark.measure_here(setup).cpu > 0
+def test_measures_parts_and_changes(setup: speed.Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(speed.WORKLOADS, "zinc", TINY)
+    assert speed.measure_here(setup).cpu > 0
 
 
 def test_in_a_process_of_its_own() -> None:
-    setup = benchmark.Setup("native", part="attention", nodes=8, repeats=1)
-    found = benchmark.measure(setup)
+    setup = speed.Setup("native", part="attention", nodes=8, repeats=1)
+    found = speed.measure(setup)
     assert found is not None
     assert found.memory >= 0
-    assert benchmark.measure(benchmark.Setup("nonsense")) is None
+    assert speed.measure(speed.Setup("nonsense")) is None
 
 
 def test_takes_the_benchmarks_own_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(benchmark.WORKLOADS, "zinc", TINY)
+    monkeypatch.setitem(speed.WORKLOADS, "zinc", TINY)
     assert find_archive("zinc", tmp_path) is None
     graphs = [
         Data(
@@ -70,11 +68,11 @@ def test_takes_the_benchmarks_own_graphs(tmp_path: Path, monkeypatch: pytest.Mon
     GraphArchive.from_data_list(graphs, split=["train"] * 4).save(tmp_path / "zinc")
     found = find_archive("zinc", tmp_path)
     assert found == tmp_path / "zinc"
-    setup = benchmark.Setup("native", archive=str(found), repeats=1)
+    setup = speed.Setup("native", archive=str(found), repeats=1)
     batch = make_batch(setup)
     assert batch.ptr.diff().tolist() == [4, 5, 6]
     assert batch.x.unique().tolist() == [4, 5, 6]
-    assert benchmark.measure_here(setup).cpu > 0
+    assert speed.measure_here(setup).cpu > 0
 
 
 def test_draws_the_growth() -> None:

@@ -13,7 +13,7 @@ import pytest
 from eigenformer.cli import main
 from eigenformer.config import load_preset
 from eigenformer.data.archive import GraphArchive
-from eigenformer.training.result_tables import paper_table
+from eigenformer.experiments.paper_tables import paper_table
 from eigenformer.training.run_folder import RunFolder
 from tests.training.samples import SMALL, read_rows, write_table
 

@@ -6,8 +6,8 @@ import pytest
 
 from eigenformer.cli import main
 from eigenformer.config import DataConfig
-from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelCard, save_model
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.outputs import Outputs
 
 

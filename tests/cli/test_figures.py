@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from eigenformer.cli import main
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 
 
 def figures(*arguments: object) -> int:

@@ -9,7 +9,7 @@ from eigenformer.reporting import Reporter
 from tests.data.samples import random_archive
 
 
-class Recorder(Reporter):
+class EpochLog(Reporter):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
@@ -24,8 +24,8 @@ class Recorder(Reporter):
 
 
 @pytest.fixture
-def recorder() -> Recorder:
-    return Recorder()
+def recorder() -> EpochLog:
+    return EpochLog()
 
 
 @pytest.fixture

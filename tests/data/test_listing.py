@@ -4,7 +4,7 @@ import pytest
 
 from eigenformer.data import BENCHMARKS, DataError, prepare, spectra_of
 from eigenformer.data.listing import entry, find_archive, list_entries
-from eigenformer.data.sources import Sources
+from eigenformer.data.workspace import Sources
 
 
 def test_an_empty_cache_lists_the_benchmarks(tmp_path):

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from eigenformer.data import BENCHMARKS, DataError, superpixels
-from eigenformer.data.sources import Sources
 from eigenformer.data.superpixels import Superpixels, nearest_nodes, neighbour_graphs
+from eigenformer.data.workspace import Sources
 from eigenformer.reporting import Reporter
 
 

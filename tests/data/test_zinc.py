@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from eigenformer.data import BENCHMARKS, DataError, zinc
-from eigenformer.data.sources import Sources
+from eigenformer.data.workspace import Sources
 from eigenformer.reporting import Reporter
 
 

@@ -11,9 +11,9 @@ import torch
 
 from eigenformer.analysis.explanation import Explanation, explain
 from eigenformer.analysis.filters import learned_filters
+from eigenformer.analysis.graph_view import find_subject
 from eigenformer.analysis.heads import attention_of
-from eigenformer.analysis.subject import find_subject
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.outputs import Outputs
 from eigenformer.pages import explain_page
 from eigenformer.pages.explain import pack_attention

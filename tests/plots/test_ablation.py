@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from eigenformer.experiments.ablation_tables import Series
 from eigenformer.plots.ablation import draw_frequencies
 from eigenformer.plots.picture import picture_bytes
-from eigenformer.training.ablation_tables import Series
 
 
 def test_every_curve_is_drawn_and_named_once() -> None:

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from eigenformer.analysis.filters import Filters, learned_filters
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.plots.filters import draw_filters
 
 

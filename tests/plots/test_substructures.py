@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("rdkit")
 
-from eigenformer.analysis.subject import find_subject, graph_of
+from eigenformer.analysis.graph_view import find_subject, graph_of
 from eigenformer.analysis.substructures import substructures
 from eigenformer.data.sbm import pattern
 from eigenformer.plots import picture_bytes

@@ -8,7 +8,7 @@ import pytest
 from eigenformer.cli import main
 from eigenformer.model_folder import load_model
 from eigenformer.training.evaluation import load_folder
-from eigenformer.training.inputs import load_data
+from eigenformer.training.loading import load_data
 from eigenformer.training.run_folder import RunFolder
 from tests.training.samples import SMALL, molecule_rows, read_rows, write_table
 

@@ -7,7 +7,7 @@ import pytest
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.outputs import Outputs
 from eigenformer.training.evaluation import evaluate, seeded_batches
 

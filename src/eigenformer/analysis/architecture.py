@@ -35,7 +35,7 @@ class Architecture:
 
 def architecture(preset_or_folder: str) -> Architecture:
     """The architecture of a preset, or of the model in a folder."""
-    from eigenformer.model import Eigenformer
+    from eigenformer.models.eigenformer import Eigenformer
 
     path = Path(preset_or_folder)
     if (path / CARD).is_file() or "/" in preset_or_folder:

@@ -29,15 +29,15 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 from torch_geometric.nn import global_mean_pool
 
-from eigenformer.analysis.structure import spread
+from eigenformer.analysis.adjacency import spread
 from eigenformer.data.batching import GraphDataset
 from eigenformer.layer import EigenformerLayer
-from eigenformer.model import Eigenformer, last_linear
+from eigenformer.models.eigenformer import Eigenformer, last_linear
 from eigenformer.outputs import Outputs
 from eigenformer.training.data_module import EpochBatches
 from eigenformer.training.losses import loss_sums, mean_loss
 from eigenformer.training.modes import evaluation_mode, freeze_norms
-from eigenformer.training.task import read_targets
+from eigenformer.training.module import read_targets
 
 EVEN = 0.99
 """The entropy above which a head looks everywhere alike, as good as."""

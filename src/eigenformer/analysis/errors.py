@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from eigenformer.data.batching import GraphDataset
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.outputs import Outputs
 from eigenformer.training.evaluation import seeded_batches
 from eigenformer.training.modes import evaluation_mode
+from eigenformer.training.module import read_targets
 from eigenformer.training.prediction import in_units
-from eigenformer.training.task import read_targets
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,19 +10,19 @@ import torch
 from torch_geometric.data import Data
 
 from eigenformer.analysis.filters import Filters, learned_filters
+from eigenformer.analysis.graph_view import Subject, find_subject, graph_of
 from eigenformer.analysis.heads import attention_of
-from eigenformer.analysis.subject import Subject, find_subject, graph_of
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
-from eigenformer.data.sources import Sources
+from eigenformer.data.workspace import Sources
 from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
 from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
 from eigenformer.training.evaluation import trained_on
 from eigenformer.training.features import featurizer_of, unseen_atoms
-from eigenformer.training.inputs import load_data
+from eigenformer.training.loading import load_data
+from eigenformer.training.module import read_targets
 from eigenformer.training.prediction import in_units
-from eigenformer.training.task import read_targets
 
 MOST_WEIGHTS = 20_000_000
 """Above this many attention weights a page is too heavy to open."""

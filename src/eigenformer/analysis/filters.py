@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from eigenformer.attention import SpectrumAwareAttention
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 
 
 @dataclass(frozen=True, eq=False)

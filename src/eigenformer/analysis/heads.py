@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.training.modes import evaluation_mode
 
 

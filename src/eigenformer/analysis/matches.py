@@ -28,9 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from eigenformer.analysis.structure import adjacency_matrices, spread
+from eigenformer.analysis.adjacency import adjacency_matrices, spread
 from eigenformer.data.batching import GraphDataset
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.reporting import Reporter
 from eigenformer.training.modes import evaluation_mode
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenformer.analysis.structure import adjacency_matrices, spread
+from eigenformer.analysis.adjacency import adjacency_matrices, spread
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
 from eigenformer.data.spectra import Spectra, find_spectra, memory_spectra, spectra_of

@@ -12,13 +12,13 @@ import numpy as np
 from eigenformer.analysis.drawing import MOST_NODES
 from eigenformer.analysis.errors import graph_errors
 from eigenformer.analysis.filters import Filters, learned_filters
-from eigenformer.analysis.subject import Subject, graph_of
+from eigenformer.analysis.graph_view import Subject, graph_of
 from eigenformer.config import RunConfig
+from eigenformer.experiments.paper_tables import PAPER_TABLES, paper_table
 from eigenformer.model_folder import load_model, read_card
 from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
-from eigenformer.training.inputs import load_data
-from eigenformer.training.result_tables import PAPER_TABLES, paper_table
+from eigenformer.training.loading import load_data
 from eigenformer.training.run_folder import RunFolder
 
 T = TypeVar("T")

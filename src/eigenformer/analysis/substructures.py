@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eigenformer.analysis.drawing import Drawing
-from eigenformer.analysis.subject import Subject
+from eigenformer.analysis.graph_view import Subject
 from eigenformer.data.errors import DataError
 
 

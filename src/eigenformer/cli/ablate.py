@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from eigenformer.cli.settings import add_folders, add_training, settings_of
 
 if TYPE_CHECKING:
-    from eigenformer.training.ablation import Ablation, Variant
+    from eigenformer.experiments.ablation import Ablation, Variant
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Trains what is missing, prints the table and writes it beside the runs."""
-    from eigenformer.training.ablation import frequency_variants, scaler_variants
-    from eigenformer.training.ablation_tables import frequency_table, scaler_table
+    from eigenformer.experiments.ablation import frequency_variants, scaler_variants
+    from eigenformer.experiments.ablation_tables import frequency_table, scaler_table
 
     if arguments.what == "frequencies":
         ablation, out = _train(arguments, frequency_variants(arguments.shares), arguments.draws)
@@ -54,8 +54,8 @@ def run(arguments: argparse.Namespace) -> None:
 def _train(
     arguments: argparse.Namespace, variants: list[Variant], draws: int = 1
 ) -> tuple[Ablation, Path]:
+    from eigenformer.experiments.ablation import ablate
     from eigenformer.reporting import TerminalReporter
-    from eigenformer.training.ablation import ablate
 
     name = Path(arguments.name).name.split(".")[0]
     out = arguments.out or Path("runs") / f"ablation-{arguments.what}-{name}"
@@ -67,8 +67,8 @@ def _train(
 
 
 def _write(table: str, ablation: Ablation, out: Path) -> None:
+    from eigenformer.experiments.ablation_tables import records
     from eigenformer.files import write_atomic
-    from eigenformer.training.ablation_tables import records
 
     write_atomic(out / "table.md", table.encode())
     write_atomic(out / "results.csv", records(ablation).encode())
@@ -77,7 +77,7 @@ def _write(table: str, ablation: Ablation, out: Path) -> None:
 
 def _draw(ablation: Ablation, out: Path) -> None:
     from eigenformer.analysis.curves import metric_name
-    from eigenformer.training.ablation_tables import frequency_curves
+    from eigenformer.experiments.ablation_tables import frequency_curves
 
     curves = frequency_curves(ablation)
     if not curves:

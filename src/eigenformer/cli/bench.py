@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eigenformer.cli.settings import add_folders
 
 if TYPE_CHECKING:
-    from eigenformer.benchmark import Measurement, Setup
+    from eigenformer.speed import Measurement, Setup
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measures and prints as it goes."""
-    from eigenformer.benchmark import WORKLOADS, growth, steps
-    from eigenformer.benchmark.batches import find_archive
-    from eigenformer.data.sources import Sources
+    from eigenformer.data.workspace import Sources
     from eigenformer.nearest import unknown
+    from eigenformer.speed import WORKLOADS, growth, steps
+    from eigenformer.speed.batches import find_archive
 
     cache_dir = Sources.resolve(arguments.raw_dir, arguments.cache_dir).cache_dir
     archives: dict[str, str | None] = {}
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _table(setups: list[Setup], arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """The models on one batch with one number of threads."""
-    from eigenformer.benchmark import literal_gigabytes
+    from eigenformer.speed import literal_gigabytes
 
     records = []
     literal: Measurement | None = None
@@ -84,7 +84,7 @@ def _table(setups: list[Setup], arguments: argparse.Namespace) -> list[dict[str,
 
 def _best(setups: list[Setup], arguments: argparse.Namespace) -> list[Measurement | None]:
     """The best of all rounds; in a round, the setups are measured one after the other."""
-    from eigenformer.benchmark import literal_gigabytes, measure
+    from eigenformer.speed import literal_gigabytes, measure
 
     best: list[Measurement | None] = [None] * len(setups)
     for _ in range(arguments.rounds):

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eigenformer.cli.columns import print_columns
+from eigenformer.reporting import print_columns
 
 if TYPE_CHECKING:
     from eigenformer.data.archive import GraphArchive
@@ -123,7 +123,7 @@ def _own_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _list(arguments: argparse.Namespace) -> None:
     from eigenformer.data.listing import list_entries
-    from eigenformer.data.sources import Sources
+    from eigenformer.data.workspace import Sources
 
     sources = Sources.resolve(None, arguments.cache_dir)
     print_columns([_COLUMNS, *map(_row, list_entries(sources))], right=(1, 2, 3, 5, 6))
@@ -153,9 +153,9 @@ def _info(arguments: argparse.Namespace) -> None:
     from eigenformer.data.archive import GraphArchive
     from eigenformer.data.listing import find_archive, spectra_folders
     from eigenformer.data.preparation import changed_inputs
-    from eigenformer.data.sources import Sources
     from eigenformer.data.spectra import find_spectra, verify_spectra
     from eigenformer.data.store import folder_bytes
+    from eigenformer.data.workspace import Sources
 
     sources = Sources.resolve(None, arguments.cache_dir)
     path = find_archive(arguments.name, sources)

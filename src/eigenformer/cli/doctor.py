@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from eigenformer.cli.settings import add_folders
 
 if TYPE_CHECKING:
-    from eigenformer.data.sources import Sources
+    from eigenformer.data.workspace import Sources
 
 _PACKAGES = {
     "torch": "PyTorch",
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the findings; the exit code is 1 if the paths disagree."""
-    from eigenformer.data.sources import Sources
+    from eigenformer.data.workspace import Sources
     from eigenformer.kernels import KERNELS
     from eigenformer.self_check import check_backends
 

@@ -77,9 +77,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _substructures(arguments: argparse.Namespace) -> Picture:
-    from eigenformer.analysis.subject import find_subject
+    from eigenformer.analysis.graph_view import find_subject
     from eigenformer.analysis.substructures import substructures
-    from eigenformer.data.sources import Sources
+    from eigenformer.data.workspace import Sources
     from eigenformer.plots.substructures import draw_substructures
 
     sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
@@ -92,7 +92,7 @@ def _potentials(arguments: argparse.Namespace) -> Picture:
     from eigenformer.data.archive import GraphArchive, is_archive
     from eigenformer.data.listing import find_archive, spectra_folders
     from eigenformer.data.reading import read_own
-    from eigenformer.data.sources import Sources
+    from eigenformer.data.workspace import Sources
     from eigenformer.plots.potentials import draw_potentials
 
     sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
@@ -110,8 +110,8 @@ def _potentials(arguments: argparse.Namespace) -> Picture:
 
 
 def _attention(arguments: argparse.Namespace) -> Picture:
+    from eigenformer.analysis.graph_view import graph_of
     from eigenformer.analysis.matches import match_graph, match_graphs, match_table, untrained
-    from eigenformer.analysis.subject import graph_of
     from eigenformer.plots.attention import draw_attention
     from eigenformer.reporting import TerminalReporter
     from eigenformer.training.evaluation import load_folder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from eigenformer.cli.columns import print_columns
+from eigenformer.reporting import print_columns
 
 _COLUMNS = ("preset", "layers", "heads", "d", "p", "parameters", "paper", "remark")
 
@@ -26,7 +26,7 @@ def preset_row(name: str) -> tuple[str, ...]:
     import torch
 
     from eigenformer.config import load_preset
-    from eigenformer.model import Eigenformer
+    from eigenformer.models.eigenformer import Eigenformer
 
     preset = load_preset(name)
     with torch.device("meta"):  # shapes only: nothing is allocated or drawn

@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Trains what is missing, then prints the result."""
+    from eigenformer.experiments.reproduction import reproduce
     from eigenformer.reporting import TerminalReporter
-    from eigenformer.training.reproduction import reproduce
 
     result = reproduce(
         arguments.preset_name,

@@ -17,8 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints or writes both tables."""
+    from eigenformer.experiments.paper_tables import left_out, result_tables
     from eigenformer.files import write_atomic
-    from eigenformer.training.result_tables import left_out, result_tables
 
     text = result_tables(arguments.folder)
     if arguments.out is None:

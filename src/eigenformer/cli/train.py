@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Trains."""
     from eigenformer.reporting import SilentReporter, TerminalReporter
-    from eigenformer.training.inputs import load_data
+    from eigenformer.training.loading import load_data
     from eigenformer.training.loop import resume_run, start_run
     from eigenformer.training.planning import plan, run_name
     from eigenformer.training.run_folder import RunFolder

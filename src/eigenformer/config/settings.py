@@ -65,8 +65,7 @@ class Settings:
             if len(members) == 1 and _are_settings(members):
                 members[0].check_part(value, _join(path, key))
             elif _are_settings(members) and isinstance(value, Mapping):
-                known = {name for member in members for name in setting_types(member)}
-                _reject_unknown(value, known, _join(path, key))
+                _check_union_part(value, members, _join(path, key))
             else:
                 _checked(value, annotations[key], _join(path, key))
 
@@ -83,6 +82,22 @@ def setting_types(cls: type[Settings]) -> dict[str, Any]:
     """The names of the settings, and what each may be."""
     hints = get_type_hints(cls)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+
+
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with ``changes``, section by section; another ``kind`` starts a section anew."""
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        if (
+            isinstance(value, Mapping)
+            and isinstance(old, Mapping)
+            and value.get("kind", old.get("kind")) == old.get("kind")
+        ):
+            result[key] = merge(old, value)
+        else:
+            result[key] = value
+    return result
 
 
 def _reject_unknown(values: Mapping[str, Any], known: Iterable[str], path: str = "") -> None:
@@ -103,6 +118,35 @@ def alternatives(annotation: Any) -> tuple[Any, ...]:
     """What a value may be, None aside."""
     union = get_origin(annotation) in (Union, types.UnionType)
     return _without_none(get_args(annotation)) if union else (annotation,)
+
+
+def kinds_of(members: Iterable[type[Settings]]) -> dict[str, type[Settings]]:
+    """The members of a union of settings by their kinds; one member may have several."""
+    return {kind: m for m in members for kind in get_args(setting_types(m)["kind"])}
+
+
+def _check_union_part(
+    values: Mapping[str, Any], members: tuple[type[Settings], ...], path: str
+) -> None:
+    """Raises for a part that fits no member: that of its kind, or any that has all its names."""
+    known = {name for member in members for name in setting_types(member)}
+    _reject_unknown(values, known, path)
+    if "kind" in values:
+        kinds = kinds_of(members)
+        if values["kind"] not in kinds:
+            raise ConfigError(unknown(f"{path}.kind: '{values['kind']}'", values["kind"], kinds))
+        kinds[values["kind"]].check_part(values, path)
+        return None
+    fitting = [m for m in members if all(name in setting_types(m) for name in values)]
+    errors = []
+    for member in fitting:
+        try:
+            return member.check_part(values, path)
+        except ConfigError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    raise ConfigError(f"{path}: {', '.join(values)} do not go together")
 
 
 def _without_none(members: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -164,7 +208,7 @@ def _checked_union(value: Any, members: tuple[Any, ...], path: str) -> Any:
     if isinstance(value, members):
         return value
     # A union of settings: 'kind' tells which one.
-    kinds = {get_args(setting_types(m)["kind"])[0]: m for m in members}
+    kinds = kinds_of(members)
     kind = value.get("kind") if isinstance(value, Mapping) else None
     if kind is None:
         raise ConfigError(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
-from eigenformer.data.sources import Layouts
 from eigenformer.data.statistics import Statistics
+from eigenformer.data.workspace import Layouts
 from eigenformer.nearest import unknown
 from eigenformer.reporting import Reporter
 
@@ -131,7 +131,7 @@ def builder(name: str, size: int | None = None, seed: int = 0, official: bool = 
         official: The published graphs of the generated ones, instead of generating them.
     """
     from eigenformer.data import peptides, sbm, superpixels, zinc
-    from eigenformer.data.official import benchmark_file
+    from eigenformer.data.benchmarking_gnns import benchmark_file
 
     if seed < 0:
         raise DataError(f"seed: must not be negative, got {seed}")

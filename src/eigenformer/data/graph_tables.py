@@ -29,7 +29,7 @@ from eigenformer.data.tables import (
     read_table,
     read_whole,
 )
-from eigenformer.data.targets import TargetLevel, Targets
+from eigenformer.data.target_columns import TargetLevel, Targets
 
 _NAMES = ("graphs", "nodes", "edges")
 

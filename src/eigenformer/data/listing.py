@@ -11,10 +11,10 @@ from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DamagedError, DataError
 from eigenformer.data.fields import Task
 from eigenformer.data.preparation import own_name
-from eigenformer.data.sources import Sources
 from eigenformer.data.spectra import find_spectra
 from eigenformer.data.statistics import Statistics
 from eigenformer.data.store import MANIFEST, folder_bytes
+from eigenformer.data.workspace import Sources
 from eigenformer.nearest import unknown
 
 

@@ -15,7 +15,7 @@ from eigenformer.data.molecules import MoleculeError, MoleculeGraph, molecule_fi
 from eigenformer.data.own import Import, OwnData, split_archive
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import Rejected, is_missing, read_table
-from eigenformer.data.targets import Targets
+from eigenformer.data.target_columns import Targets
 from eigenformer.nearest import unknown
 from eigenformer.reporting import Reporter
 

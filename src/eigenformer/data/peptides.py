@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.benchmarking_gnns import packed_structure
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import featurize_all
 from eigenformer.data.fields import NO_SPLIT, SPLITS, Field, Task, number_splits
 from eigenformer.data.molecules import MoleculeError, molecule_fields
-from eigenformer.data.official import packed_structure
-from eigenformer.data.sources import RawFile
 from eigenformer.data.tables import Table, read_table
+from eigenformer.data.workspace import RawFile
 from eigenformer.reporting import Reporter
 
 FUNCTIONS = tuple(f"function {number}" for number in range(10))

@@ -13,7 +13,7 @@ from eigenformer.data.images import is_image_folder, read_image_folder
 from eigenformer.data.molecule_table import read_molecule_table
 from eigenformer.data.own import Import, OwnData, split_archive
 from eigenformer.data.tables import is_table
-from eigenformer.data.targets import infer_task
+from eigenformer.data.target_columns import infer_task
 from eigenformer.options import TargetKind
 from eigenformer.reporting import Reporter
 

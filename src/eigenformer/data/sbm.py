@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.benchmarking_gnns import packed_structure, read_benchmark
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS, Field, Task
-from eigenformer.data.official import packed_structure, read_benchmark
 from eigenformer.reporting import Reporter
 
 PATTERN_SIZES = (10_000, 2_000, 2_000)

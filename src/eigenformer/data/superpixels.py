@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.benchmarking_gnns import benchmark_file, packed_structure, read_benchmark
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import SPLITS, Field, Task
-from eigenformer.data.official import benchmark_file, packed_structure, read_benchmark
-from eigenformer.data.sources import RawFile
+from eigenformer.data.workspace import RawFile
 from eigenformer.reporting import Reporter
 
 NEIGHBOURS = 8

@@ -12,7 +12,7 @@ import numpy as np
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import SPLITS, Field, Task
-from eigenformer.data.sources import RawFile
+from eigenformer.data.workspace import RawFile
 from eigenformer.reporting import Reporter
 
 # fmt: off

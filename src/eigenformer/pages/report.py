@@ -13,12 +13,12 @@ from eigenformer.analysis.curves import metric_name
 from eigenformer.analysis.errors import wrong_nodes
 from eigenformer.analysis.run_report import Comparison, Example, RunReport
 from eigenformer.config import load_preset
+from eigenformer.experiments.paper_tables import format_result
 from eigenformer.outputs import Outputs
 from eigenformer.pages.charts import Line, line_chart, scatter_chart, small_multiples
 from eigenformer.pages.graph_svg import graph_svg
 from eigenformer.pages.page import make_page, number, render
 from eigenformer.pages.predictions import graph_lines
-from eigenformer.training.result_tables import format_result
 
 
 def report_page(report: RunReport) -> str:

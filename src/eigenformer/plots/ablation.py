@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from matplotlib.ticker import PercentFormatter
 
+from eigenformer.experiments.ablation_tables import Series
 from eigenformer.plots.picture import Picture, new_picture
 from eigenformer.plots.style import BLACK, BLUE, COLUMN, PALE, VERMILION, house_style
-from eigenformer.training.ablation_tables import Series
 
 _COLOURS = {"eigenspaces": BLUE, "literal": VERMILION, "paper": BLACK}
 _NAMES = {"eigenspaces": "whole eigenspaces", "literal": "literal draw", "paper": "the paper"}

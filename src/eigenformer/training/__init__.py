@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from eigenformer.outputs import Outputs
     from eigenformer.training.data_module import GraphDataModule
     from eigenformer.training.evaluation import evaluate
-    from eigenformer.training.inputs import TrainingData, load_data
+    from eigenformer.training.loading import TrainingData, load_data
     from eigenformer.training.loop import resume_run, start_run
+    from eigenformer.training.module import TrainingModule
     from eigenformer.training.planning import plan
     from eigenformer.training.prediction import predict_graphs
     from eigenformer.training.run_folder import RunFolder
-    from eigenformer.training.task import EigenformerTask
 
 
 __all__ = [
-    "EigenformerTask",
     "GraphDataModule",
     "ModelCard",
     "Outputs",
     "RunFolder",
     "TrainingData",
+    "TrainingModule",
     "evaluate",
     "load_data",
     "plan",
@@ -38,14 +38,14 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "EigenformerTask": "eigenformer.training.task",
+        "TrainingModule": "eigenformer.training.module",
         "GraphDataModule": "eigenformer.training.data_module",
         "ModelCard": "eigenformer.model_folder",
         "Outputs": "eigenformer.outputs",
         "RunFolder": "eigenformer.training.run_folder",
-        "TrainingData": "eigenformer.training.inputs",
+        "TrainingData": "eigenformer.training.loading",
         "evaluate": "eigenformer.training.evaluation",
-        "load_data": "eigenformer.training.inputs",
+        "load_data": "eigenformer.training.loading",
         "plan": "eigenformer.training.planning",
         "predict_graphs": "eigenformer.training.prediction",
         "resume_run": "eigenformer.training.loop",

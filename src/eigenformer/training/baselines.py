@@ -14,14 +14,14 @@ from torch_geometric.nn.models import GCN, GIN
 
 from eigenformer.config import EigenformerConfig, RunConfig
 from eigenformer.data.batching import GraphDataset
-from eigenformer.model import Eigenformer, build_encoder
+from eigenformer.models.eigenformer import Eigenformer, build_encoder
 from eigenformer.outputs import Outputs
 from eigenformer.training.evaluation import evaluate
 from eigenformer.training.in_memory import fit_in_memory
-from eigenformer.training.inputs import TrainingData
+from eigenformer.training.loading import TrainingData
 from eigenformer.training.metrics import Score
+from eigenformer.training.module import read_targets
 from eigenformer.training.seeding import derived_seed
-from eigenformer.training.task import read_targets
 
 Network = Literal["GCN", "GIN"]
 NETWORKS: tuple[Network, ...] = get_args(Network)

@@ -16,15 +16,15 @@ from torch_geometric.data import Batch
 from eigenformer.config import DataConfig, TrainingConfig, load_preset
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.tables import is_table
-from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.nearest import unknown
 from eigenformer.options import MetricName
 from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
 from eigenformer.training.data_module import EpochBatches, graph_loader
 from eigenformer.training.features import check_columns
-from eigenformer.training.inputs import (
+from eigenformer.training.loading import (
     TrainingData,
     data_name,
     describe,
@@ -33,10 +33,10 @@ from eigenformer.training.inputs import (
 )
 from eigenformer.training.metrics import Score
 from eigenformer.training.modes import evaluation_mode
+from eigenformer.training.module import read_targets
 from eigenformer.training.planning import check_fit
 from eigenformer.training.run_folder import CONFIG, RunFolder
 from eigenformer.training.seeding import derived_seed
-from eigenformer.training.task import read_targets
 
 
 def evaluate(

@@ -8,8 +8,8 @@ from eigenformer.config import RunConfig
 from eigenformer.data.batching import GraphDataset
 from eigenformer.outputs import Outputs
 from eigenformer.training.data_module import GraphDataModule
-from eigenformer.training.recorder import Recorder
-from eigenformer.training.task import EigenformerTask
+from eigenformer.training.epoch_log import EpochLog
+from eigenformer.training.module import TrainingModule
 from eigenformer.training.trainer import make_trainer, quiet
 
 
@@ -19,8 +19,8 @@ def fit_in_memory(
     """Trains a model, leaves it with its best weights, and returns the metrics of every epoch."""
     size = config.training.batch_size
     module = GraphDataModule(train, val, batch_size=size, seed=config.seed)
-    task = EigenformerTask(model, outputs, config.training, config.seed)
-    recorder = Recorder()
+    task = TrainingModule(model, outputs, config.training, config.seed)
+    recorder = EpochLog()
     with quiet():
         make_trainer(config, [recorder]).fit(task, datamodule=module)
     model.load_state_dict(recorder.best_state)

@@ -14,20 +14,20 @@ import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
 from eigenformer.config import RunConfig
-from eigenformer.model import Eigenformer, last_linear
 from eigenformer.model_folder import load_model, read_card, read_weights
+from eigenformer.models.eigenformer import Eigenformer, last_linear
 from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
 from eigenformer.training.data_module import GraphDataModule
-from eigenformer.training.inputs import TrainingData, describe
+from eigenformer.training.epoch_log import EpochLog
+from eigenformer.training.loading import TrainingData, describe
 from eigenformer.training.losses import best_constant
+from eigenformer.training.module import TrainingModule, shaped_targets
 from eigenformer.training.planning import check_fit
 from eigenformer.training.progress import Progress
-from eigenformer.training.record import Record
-from eigenformer.training.recorder import Recorder
 from eigenformer.training.run_folder import RunError, RunFolder
+from eigenformer.training.run_writer import RunWriter
 from eigenformer.training.seeding import derived_seed
-from eigenformer.training.task import EigenformerTask, shaped_targets
 from eigenformer.training.trainer import (
     StopOnTerm,
     check_hardware,
@@ -162,10 +162,10 @@ def _run(
         config.training.batch_size,
         config.seed,
     )
-    task = EigenformerTask(model, outputs, config.training, config.seed)
-    record = Record(config, data, folder, model, outputs)
+    task = TrainingModule(model, outputs, config.training, config.seed)
+    record = RunWriter(config, data, folder, model, outputs)
     progress = Progress()
-    recorder = Recorder(record, progress.print_line)
+    recorder = EpochLog(record, progress.print_line)
     stop = StopOnTerm()
     callbacks: list[Callback] = [stop, progress, recorder]
     if config.patience is not None:
@@ -192,7 +192,7 @@ def _run(
 
 
 @contextmanager
-def _told(stop: StopOnTerm, recorder: Recorder, record: Record, first: bool) -> Iterator[None]:
+def _told(stop: StopOnTerm, recorder: EpochLog, record: RunWriter, first: bool) -> Iterator[None]:
     """If training ends early, the folder says why, and can be used all the same."""
     try:
         yield
@@ -213,7 +213,7 @@ def _told(stop: StopOnTerm, recorder: Recorder, record: Record, first: bool) -> 
 
 def _test(
     trainer: pl.Trainer,
-    task: EigenformerTask,
+    task: TrainingModule,
     module: GraphDataModule,
     folder: RunFolder,
     first: bool,

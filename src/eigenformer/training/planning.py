@@ -21,12 +21,12 @@ from eigenformer.config import (
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.errors import DataError
-from eigenformer.model import Eigenformer
 from eigenformer.model_folder import read_card
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
 from eigenformer.training.features import encoders
-from eigenformer.training.inputs import TrainingData, data_name, is_benchmark, load_data
+from eigenformer.training.loading import TrainingData, data_name, is_benchmark, load_data
 
 DEFAULT_PRESET = "zinc"
 """The trunk for one's own data."""

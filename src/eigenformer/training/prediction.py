@@ -30,8 +30,8 @@ from eigenformer.data.reading import form_of, read_own
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.tables import is_table, read_rows
 from eigenformer.files import write_atomic
-from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.nearest import unknown
 from eigenformer.outputs import Outputs
 from eigenformer.training.data_module import EpochBatches, graph_loader

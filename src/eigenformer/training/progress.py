@@ -9,7 +9,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
-from eigenformer.training.task import EigenformerTask
+from eigenformer.training.module import TrainingModule
 
 
 class Progress(Callback):
@@ -62,12 +62,12 @@ class Progress(Callback):
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._close()
 
-    def print_line(self, trainer: pl.Trainer, task: EigenformerTask) -> None:
+    def print_line(self, trainer: pl.Trainer, task: TrainingModule) -> None:
         """Prints an epoch's line, once all its metrics are there."""
         if trainer.is_global_zero:
             print(self.line(trainer, task), flush=True)
 
-    def line(self, trainer: pl.Trainer, task: EigenformerTask) -> str:
+    def line(self, trainer: pl.Trainer, task: TrainingModule) -> str:
         """One epoch in one line."""
         report, metric = task.report, task.outputs.metric
         seconds = time.perf_counter() - self._epoch_started

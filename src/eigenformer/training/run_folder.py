@@ -26,7 +26,7 @@ from typing import Any
 import yaml
 
 from eigenformer.config import ConfigError, RunConfig, parse_yaml
-from eigenformer.config.older import upgrade_run
+from eigenformer.config.old_formats import upgrade_run
 from eigenformer.data.stored_zip import DAMAGED
 from eigenformer.files import write_atomic
 

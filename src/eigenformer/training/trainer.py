@@ -78,7 +78,7 @@ def make_trainer(
     cuda = torch.cuda.is_available()
     strategy: Any = "auto"
     if devices * machines > 1:
-        # Running statistics are shared once per epoch (EigenformerTask), not in every step.
+        # Running statistics are shared once per epoch (TrainingModule), not in every step.
         backend = "nccl" if cuda else "gloo"
         strategy = DDPStrategy(
             broadcast_buffers=False,

@@ -9,9 +9,9 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import coalesce, remove_self_loops
 
-from eigenformer.benchmark.setups import WORKLOADS, Setup, Workload
 from eigenformer.config import EncoderSpec
 from eigenformer.spectrum import LaplacianSpectrum
+from eigenformer.speed.setups import WORKLOADS, Setup, Workload
 
 
 def find_archive(workload: str, cache_dir: Path) -> Path | None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eigenformer.training.ablation import Ablation
-from eigenformer.training.result_tables import format_result, mean_and_deviation, paper_table
+from eigenformer.experiments.ablation import Ablation
+from eigenformer.experiments.paper_tables import format_result, mean_and_deviation, paper_table
 
 _DIGITS = 4
 # The paper's 0.81 is 30 of 37, what 0.8 comes to there; no two of its fractions are this near.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from eigenformer.config import DataConfig, RunConfig, TrainingConfig, load_preset
-from eigenformer.training.result_tables import left_out, result_tables
+from eigenformer.experiments.paper_tables import left_out, result_tables
 from eigenformer.training.run_folder import RunFolder
 
 

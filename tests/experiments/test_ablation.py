@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from eigenformer.config import ConfigError
-from eigenformer.training import reproduction
-from eigenformer.training.ablation import (
+from eigenformer.experiments import reproduction
+from eigenformer.experiments.ablation import (
     Ablation,
     Outcome,
     ablate,
     frequency_variants,
     scaler_variants,
 )
-from eigenformer.training.ablation_tables import (
+from eigenformer.experiments.ablation_tables import (
     frequency_curves,
     frequency_table,
     records,

@@ -10,7 +10,7 @@ from eigenformer.config import DataConfig
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.fields import Task
 from eigenformer.data.spectra import memory_spectra
-from eigenformer.training import inputs
+from eigenformer.training import loading
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_peptides_are_judged_by_average_precision(benchmark, metric, monkeypatch
     archive = GraphArchive.from_data_list(graphs, levels={"y": "graph"})
     archive = archive.with_task(Task("graph", "multilabel", 2)).with_split(["train", "val", "test"])
     prepared = SimpleNamespace(archive=archive, spectra=memory_spectra(archive))
-    monkeypatch.setattr(inputs, "prepare", lambda *_, **__: prepared)
-    data = inputs.load_data(DataConfig(benchmark))
+    monkeypatch.setattr(loading, "prepare", lambda *_, **__: prepared)
+    data = loading.load_data(DataConfig(benchmark))
     assert data.outputs.metric == metric
     assert len(data.dataset("all")) == 3

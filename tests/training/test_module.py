@@ -13,9 +13,9 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.outputs import Outputs
-from eigenformer.training import EigenformerTask, GraphDataModule, evaluate
+from eigenformer.training import GraphDataModule, TrainingModule, evaluate
 from eigenformer.training.loop import quiet
-from eigenformer.training.task import TrainingError
+from eigenformer.training.module import TrainingError
 from tests.graphs import random_graph, small_config
 
 
@@ -38,7 +38,7 @@ def _fit(dataset, outputs, epochs=80, **changes):
     training = TrainingConfig(
         batch_size=8, learning_rate=1e-2, epochs=epochs, warmup_epochs=2, **changes
     )
-    task = EigenformerTask(model, outputs, training)
+    task = TrainingModule(model, outputs, training)
     trainer = pl.Trainer(
         accelerator="cpu",
         max_epochs=epochs,

@@ -13,11 +13,11 @@ import torch
 from lightning.pytorch.callbacks import Checkpoint
 
 from eigenformer.training.environment import peak_memory_mb
-from eigenformer.training.record import Record
-from eigenformer.training.task import EigenformerTask
+from eigenformer.training.module import TrainingModule
+from eigenformer.training.run_writer import RunWriter
 
 
-class Recorder(Checkpoint):
+class EpochLog(Checkpoint):
     """Remembers every epoch's metrics and the best weights; with a record, writes them down.
 
     Lightning calls it after all other callbacks, so that the checkpoint holds what they know.
@@ -29,8 +29,8 @@ class Recorder(Checkpoint):
 
     def __init__(
         self,
-        record: Record | None = None,
-        then: Callable[[pl.Trainer, EigenformerTask], None] | None = None,
+        record: RunWriter | None = None,
+        then: Callable[[pl.Trainer, TrainingModule], None] | None = None,
     ) -> None:
         self.record, self.then = record, then
         self.rows: list[dict[str, float]] = []
@@ -40,12 +40,17 @@ class Recorder(Checkpoint):
         self.seconds: list[float] = []
         self._started = 0.0
 
+    @property
+    def state_key(self) -> str:
+        """Its name in checkpoints, which is older than its class's."""
+        return "Recorder"
+
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._started = time.perf_counter()
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         task = pl_module
-        assert isinstance(task, EigenformerTask)
+        assert isinstance(task, TrainingModule)
         epoch = trainer.current_epoch + 1
         self.seconds.append(time.perf_counter() - self._started)
         row = {"epoch": epoch, "learning_rate": trainer.optimizers[0].param_groups[0]["lr"]}
@@ -98,7 +103,7 @@ class Recorder(Checkpoint):
             return True
         return value > self.best if higher else value < self.best
 
-    def _keep_best(self, trainer: pl.Trainer, task: EigenformerTask) -> None:
+    def _keep_best(self, trainer: pl.Trainer, task: TrainingModule) -> None:
         if self.record is None:
             state = task.model.state_dict()
             self.best_state = {k: v.detach().cpu().clone() for k, v in state.items()}

@@ -5,7 +5,7 @@ import pytest
 
 from eigenformer.data import DataError
 from eigenformer.data.tables import Table
-from eigenformer.data.targets import Targets, infer_task
+from eigenformer.data.target_columns import Targets, infer_task
 
 NAN = float("nan")
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 from torch_geometric.data import Batch, Data
 
-from eigenformer.benchmark.batches import make_batch
-from eigenformer.benchmark.models import make_model
-from eigenformer.benchmark.setups import Setup
+from eigenformer.speed.batches import make_batch
+from eigenformer.speed.models import make_model
+from eigenformer.speed.setups import Setup
 
 
 @dataclass(frozen=True)

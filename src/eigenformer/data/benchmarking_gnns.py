@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eigenformer.data.sources import RawFile
+from eigenformer.data.workspace import RawFile
 
 _ADDRESS = "https://data.pyg.org/datasets/benchmarking-gnns"
 

@@ -10,16 +10,16 @@ from typing import Any
 import torch
 
 from eigenformer.config import RunConfig
-from eigenformer.model import Eigenformer
 from eigenformer.model_folder import ModelCard, save_model
+from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.outputs import Outputs
 from eigenformer.training.environment import git_revision, versions
-from eigenformer.training.inputs import TrainingData
+from eigenformer.training.loading import TrainingData
 from eigenformer.training.run_folder import RunError, RunFolder
 from eigenformer.training.trainer import processes
 
 
-class Record:
+class RunWriter:
     """What a run writes besides its checkpoint: its best weights, and a summary.
 
     Args:

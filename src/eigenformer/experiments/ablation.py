@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from eigenformer.config import ConfigError, RunConfig, load_preset, merge, presets
+from eigenformer.experiments.reproduction import finish_run
 from eigenformer.model_folder import load_model
 from eigenformer.nearest import unknown
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.reporting import Reporter
 from eigenformer.training.evaluation import evaluate, seeded_batches
-from eigenformer.training.inputs import TrainingData
+from eigenformer.training.loading import TrainingData
 from eigenformer.training.planning import plan
-from eigenformer.training.reproduction import finish_run
 
 
 @dataclass(frozen=True)

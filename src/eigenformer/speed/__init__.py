@@ -4,8 +4,8 @@ Every measurement runs in a process of its own, so that its peak of memory is it
 compared are processor times: on a machine that others use too, wall clocks tell little.
 """
 
-from eigenformer.benchmark.measuring import Measurement, measure, measure_here
-from eigenformer.benchmark.setups import (
+from eigenformer.speed.measuring import Measurement, measure, measure_here
+from eigenformer.speed.setups import (
     BACKENDS,
     PEERS,
     WORKLOADS,

@@ -24,7 +24,7 @@ from eigenformer.data.listing import find_archive
 from eigenformer.data.molecules import MoleculeError, featurizer
 from eigenformer.data.own import OwnData
 from eigenformer.data.reading import read_own, suited
-from eigenformer.data.sources import Sources
+from eigenformer.data.workspace import Sources
 from eigenformer.spectrum import LaplacianSpectrum
 
 DEFAULT_FEATURIZER = "ogb"

@@ -16,7 +16,7 @@ from eigenformer.config import ConfigError, DataConfig
 from eigenformer.data import BENCHMARKS, DataError, prepare
 from eigenformer.data.benchmarks import builder
 from eigenformer.data.fields import SPLITS
-from eigenformer.training.inputs import load_data
+from eigenformer.training.loading import load_data
 
 PEPTIDES = ("peptides-func", "peptides-struct")
 

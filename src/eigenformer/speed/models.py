@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from eigenformer.attention import SpectrumAwareAttention
-from eigenformer.benchmark.setups import PEERS, Setup
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
+from eigenformer.speed.setups import PEERS, Setup
 
 
 def make_model(setup: Setup) -> nn.Module:

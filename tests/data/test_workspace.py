@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from eigenformer.data import sources as module
+from eigenformer.data import workspace as module
 from eigenformer.data.errors import DamagedError, DownloadError
-from eigenformer.data.sources import RawFile, Sources, download, user_cache_dir
+from eigenformer.data.workspace import RawFile, Sources, download, user_cache_dir
 from eigenformer.reporting import Reporter
 
 

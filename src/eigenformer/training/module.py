@@ -28,7 +28,7 @@ class TrainingError(ValueError):
     """Training that cannot go on."""
 
 
-class EigenformerTask(pl.LightningModule):
+class TrainingModule(pl.LightningModule):
     """A Lightning module: AdamW, linear warm-up and cosine decay per step, clipped gradients.
 
     Dropout and frequency draws are functions of (seed, epoch, step): any step can be repeated.

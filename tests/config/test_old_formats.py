@@ -9,7 +9,7 @@ import yaml
 
 from eigenformer.cli import main
 from eigenformer.config import ConfigError, DataConfig, EigenformerConfig, RunConfig, load_preset
-from eigenformer.config.older import upgrade_card, upgrade_run
+from eigenformer.config.old_formats import upgrade_card, upgrade_run
 from eigenformer.model_folder import read_card
 from eigenformer.training.run_folder import RunFolder
 

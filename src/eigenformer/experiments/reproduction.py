@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from eigenformer.config import RunConfig, load_preset
+from eigenformer.experiments.paper_tables import format_result, mean_and_deviation
 from eigenformer.reporting import Reporter
-from eigenformer.training.inputs import TrainingData
+from eigenformer.training.loading import TrainingData
 from eigenformer.training.loop import Interrupted, resume_run, start_run
 from eigenformer.training.planning import plan
-from eigenformer.training.result_tables import format_result, mean_and_deviation
 from eigenformer.training.run_folder import CONFIG, RunError, RunFolder
 
 

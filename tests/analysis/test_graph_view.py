@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eigenformer.analysis.graph_view import find_subject, graph_of
 from eigenformer.analysis.heads import attention_of
-from eigenformer.analysis.subject import find_subject, graph_of
 from eigenformer.data.errors import DataError
 from eigenformer.data.sbm import pattern
-from eigenformer.model import Eigenformer
+from eigenformer.models.eigenformer import Eigenformer
 
 
 def test_a_smiles_is_a_subject() -> None:

@@ -1,9 +1,0 @@
-"""``python -m eigenformer.benchmark '{"model": "native"}'``: one measurement, in this process."""
-
-import dataclasses
-import json
-import sys
-
-from eigenformer.benchmark import Setup, measure_here
-
-print(json.dumps(dataclasses.asdict(measure_here(Setup(**json.loads(sys.argv[1]))))))

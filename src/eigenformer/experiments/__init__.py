@@ -1,0 +1,1 @@
+"""Several runs together: reproduction, ablations, the tables of the paper."""
