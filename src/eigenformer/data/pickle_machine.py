@@ -211,7 +211,7 @@ class PickleMachine:
         if len(line) < 2 or line[:1] not in (b"'", b'"') or line[-1:] != line[:1]:
             raise Refused("has a text without quotes")
         try:
-            self.stack.append(codecs.escape_decode(line[1:-1])[0].decode("latin1"))  # type: ignore[attr-defined]
+            self.stack.append(codecs.escape_decode(line[1:-1])[0].decode("latin1"))
         except ValueError:
             raise Refused("has a text that cannot be read") from None
 

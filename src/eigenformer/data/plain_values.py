@@ -247,7 +247,7 @@ def _dtype(described: Any) -> np.dtype:
     if type(state) is tuple and len(state) in (7, 8):
         plain = all(part is None for part in state[2:5]) and state[5:7] == (-1, -1)
         if plain and state[1] in ("<", ">", "|", "=") and (len(state) == 7 or state[7] == 0):
-            order = {"|": "<", "=": "<"}.get(state[1], state[1])
+            order = ">" if state[1] == ">" else "<"
     if not order:
         raise Refused("has an array of another type than numbers")
     return np.dtype(order + letters.lstrip("<>|="))

@@ -115,7 +115,9 @@ def _unpack(packed: Any, tensors: dict[str, Tensor]) -> Any:
         return [_unpack(part, tensors) for part in packed]
     if not isinstance(packed, dict):
         return packed
-    kind, content = next(iter(packed.items()), ("", None))
+    kind: str
+    content: Any
+    kind, content = next(iter(packed.items()), ("", ()))
     if kind == "tensor":
         tensor = tensors[content]
         return _strided(tensor, packed["stride"]) if "stride" in packed else tensor
