@@ -21,7 +21,7 @@ _RANDOM = [
     *("--model.dropout", "0.1", "--model.attention_dropout", "0.2"),
     *("--model.frequency_fraction", "0.7", "--epochs", "12"),
     # What a step of the paper's models does not have.
-    *("--model.node_potentials", "4", "--model.local_branch", "true", "--model.head_layers", "2"),
+    *("--model.node_potentials", "4", "--model.local_branch", "gine", "--model.head_layers", "2"),
     *("--training.recompute_statistics", "2", "--training.initial_bias", "targets"),
 ]
 

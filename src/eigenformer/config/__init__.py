@@ -6,6 +6,9 @@ from eigenformer.config.model import (
     EmbeddingSpec,
     EncoderSpec,
     LinearSpec,
+    MessagePassingConfig,
+    ModelConfig,
+    NetworkConfig,
     OnesSpec,
 )
 from eigenformer.config.preset import PaperRecord, Preset, load_preset, presets
@@ -21,6 +24,9 @@ __all__ = [
     "EmbeddingSpec",
     "EncoderSpec",
     "LinearSpec",
+    "MessagePassingConfig",
+    "ModelConfig",
+    "NetworkConfig",
     "OnesSpec",
     "PaperRecord",
     "Preset",
