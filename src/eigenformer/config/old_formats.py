@@ -23,7 +23,15 @@ def upgrade_card(values: Any) -> Any:
     architecture = values.get("architecture") if isinstance(values, Mapping) else None
     if not isinstance(architecture, Mapping):
         return values
-    return {**values, "architecture": _without_backend(architecture)}
+    values = {**values, "architecture": _without_backend(architecture)}
+    return {**values, "outputs": _without_units(values.get("outputs"))}
+
+
+def _without_units(outputs: Any) -> Any:
+    """Only numbers have units; classes and labels had empty ones."""
+    if not isinstance(outputs, Mapping):
+        return outputs
+    return {k: v for k, v in outputs.items() if k not in ("mean", "scale") or v}
 
 
 def _without_backend(model: Mapping[str, Any]) -> dict[str, Any]:
