@@ -18,8 +18,8 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.frequencies import SampleFrequencies, sample_for, sample_frequencies
-from eigenformer.outputs import Outputs
 from eigenformer.ragged import RaggedGraphs
+from eigenformer.targets import make_target
 from eigenformer.training.in_memory import fit_in_memory
 from tests.graphs import from_networkx, named_graphs, random_batch, small_config
 
@@ -112,7 +112,7 @@ def test_a_training_is_that_of_an_old_run(draw):
     network = Eigenformer(model, "torch").double()
     spectra = memory_spectra(archive)
     train, val = (GraphDataset(archive, spectra, split=split) for split in ("train", "val"))
-    rows = fit_in_memory(network, Outputs("node", "binary", 1), config, train, val)
+    rows = fit_in_memory(network, make_target("binary", level="node"), config, train, val)
     found = [(row["train_loss"], row["val_loss"]) for row in rows]
     expected = [
         (0.20421625969014479, 0.19638669484579438),

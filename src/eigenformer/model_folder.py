@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from eigenformer.config import ConfigError, DataConfig, EigenformerConfig, Settings
 from eigenformer.config.old_formats import upgrade_card
 from eigenformer.files import write_atomic
-from eigenformer.outputs import Outputs
+from eigenformer.targets import Target
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,7 +49,7 @@ class ModelCard(Settings):
     """
 
     architecture: EigenformerConfig
-    outputs: Outputs | None = None
+    outputs: Target | None = None
     data: DataConfig | None = None
     preset: str | None = None
     seed: int | None = None

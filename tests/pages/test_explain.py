@@ -14,9 +14,9 @@ from eigenformer.analysis.filters import learned_filters
 from eigenformer.analysis.graph_view import find_subject
 from eigenformer.analysis.heads import attention_of
 from eigenformer.models.eigenformer import Eigenformer
-from eigenformer.outputs import Outputs
 from eigenformer.pages import explain_page
 from eigenformer.pages.explain import pack_attention
+from eigenformer.targets import NumberTarget
 from tests.pages.test_page import EVIL, _data, _Tags
 
 
@@ -36,7 +36,7 @@ def test_a_page_of_forty_atoms_in_96_heads_is_small() -> None:
     subject = find_subject("C" * 20 + "c1ccccc1" + "N" * 14, features="zinc")
     seen = attention_of(model, subject.data)
     explanation = Explanation(
-        *("zinc", subject, Outputs(), seen.prediction.numpy(), None, seen.weights.numpy()),
+        *("zinc", subject, NumberTarget(), seen.prediction.numpy(), None, seen.weights.numpy()),
         learned_filters(model),
     )
     page = explain_page(explanation)

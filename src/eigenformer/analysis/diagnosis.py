@@ -34,11 +34,9 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.frequencies import sample_for
 from eigenformer.layer import EigenformerLayer
 from eigenformer.models import Eigenformer, Model
-from eigenformer.outputs import Outputs
+from eigenformer.targets import Target
 from eigenformer.training.data_module import EpochBatches
-from eigenformer.training.losses import loss_sums, mean_loss
 from eigenformer.training.modes import evaluation_mode, freeze_norms
-from eigenformer.training.module import read_targets
 
 EVEN = 0.99
 """The entropy above which a head looks everywhere alike, as good as."""
@@ -92,7 +90,7 @@ class Diagnosis:
 def diagnose(
     model: Eigenformer,
     dataset: GraphDataset,
-    outputs: Outputs,
+    outputs: Target,
     limit: int | None = None,
     batch_size: int = 32,
     frozen_norms: bool = False,
@@ -231,20 +229,16 @@ def _drift(norm: nn.Module, values: Tensor) -> float:
 
 
 def _gradients(
-    model: Model, batch: Batch, outputs: Outputs, frozen_norms: bool
+    model: Model, batch: Batch, outputs: Target, frozen_norms: bool
 ) -> tuple[float, dict[str, float], bool]:
     """The loss of a training step, its gradient's norm by parts, whether it is the bias's alone."""
     model = copy.deepcopy(model).train().requires_grad_()  # a step renews batch norm's statistics
     if frozen_norms:
         freeze_norms(model)
-    targets = read_targets(outputs, batch)
-    if outputs.kind == "regression":
-        targets = outputs.standardise(targets)
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         predictions = model(sample_for(model.config, batch))
-        sums, counts = loss_sums(outputs, predictions, targets)
-        loss = mean_loss(outputs, sums, counts)
+        loss = outputs.mean_loss(*outputs.loss_sums(predictions, outputs.read(batch)))
         parameters = [*model.parameters()]
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
     squares = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from eigenformer.cli.columns import print_columns
+from eigenformer.reporting import print_columns
 
 _COLUMNS = ("preset", "layers", "heads", "d", "p", "parameters", "paper", "remark")
 

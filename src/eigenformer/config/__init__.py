@@ -1,6 +1,5 @@
 """Settings: typed dataclasses, and the paper's models as presets. Imports no PyTorch."""
 
-from eigenformer.config.merging import merge
 from eigenformer.config.model import (
     CategoricalSpec,
     EigenformerConfig,
@@ -14,7 +13,7 @@ from eigenformer.config.model import (
 )
 from eigenformer.config.preset import PaperRecord, Preset, load_preset, presets
 from eigenformer.config.run import DataConfig, RunConfig, TrainingConfig
-from eigenformer.config.settings import ConfigError, Settings
+from eigenformer.config.settings import ConfigError, Settings, merge
 from eigenformer.config.yaml_text import parse_yaml
 
 __all__ = [

@@ -26,7 +26,15 @@ def upgrade_card(values: Any) -> Any:
     architecture = values.get("architecture") if isinstance(values, Mapping) else None
     if not isinstance(architecture, Mapping):
         return values
-    return {**values, "architecture": upgrade_model(architecture)}
+    values = {**values, "architecture": upgrade_model(architecture)}
+    return {**values, "outputs": _without_units(values.get("outputs"))}
+
+
+def _without_units(outputs: Any) -> Any:
+    """Only numbers have units; classes and labels had empty ones."""
+    if not isinstance(outputs, Mapping):
+        return outputs
+    return {k: v for k, v in outputs.items() if k not in ("mean", "scale") or v}
 
 
 def upgrade_model(model: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,7 @@ from eigenformer.reporting import Reporter
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.epoch_log import EpochLog
 from eigenformer.training.loading import TrainingData, describe
-from eigenformer.training.losses import best_constant
-from eigenformer.training.module import TrainingModule, shaped_targets
+from eigenformer.training.module import TrainingModule
 from eigenformer.training.planning import check_fit
 from eigenformer.training.progress import Progress
 from eigenformer.training.run_folder import RunError, RunFolder
@@ -110,7 +108,7 @@ def new_model(
     if config.start is None:
         return model, outputs, []
     source, card = load_model(config.start)
-    same_task = card.outputs is not None and card.outputs.same_task(outputs)
+    same_task = card.outputs is not None and card.outputs.same_as(outputs)
     fresh = [] if same_task else ["head"]
     for part in ("node_encoder", "edge_encoder"):
         if getattr(card.architecture, part) != getattr(config.model, part):
@@ -131,7 +129,7 @@ def new_model(
             raise RunError(f"{config.start}: does not fit what was asked for: {differences}")
     model.load_state_dict({**own, **taken})
     if same_task and card.outputs is not None:
-        outputs = replace(outputs, mean=card.outputs.mean, scale=card.outputs.scale)
+        outputs = card.outputs.judged(outputs.judged_by)
     said = f"starts from {config.start}"
     return model, outputs, [f"{said}; new: {', '.join(fresh)}" if fresh else said]
 
@@ -139,11 +137,9 @@ def new_model(
 @torch.no_grad()
 def start_at_targets(model: Eigenformer, outputs: Outputs, targets: np.ndarray) -> None:
     """Sets the bias of a model's head to the constant prediction that suits the targets."""
-    known = shaped_targets(outputs, torch.from_numpy(np.array(targets)))
-    if outputs.kind == "regression":
-        known = outputs.standardise(known)
-    bias = last_linear(model.head).bias
-    bias.copy_(best_constant(outputs, known))
+    bias = outputs.initial_bias(targets)
+    if bias is not None:
+        last_linear(model.head).bias.copy_(bias)
 
 
 def _run(
@@ -224,7 +220,7 @@ def _test(
     if module.test is None:
         return {"test": None}
     trainer.test(task, datamodule=module, verbose=False)
-    values = {name: task.report[f"test_{name}"] for name in task.outputs.metrics}
+    values = {name: task.logged[f"test_{name}"] for name in task.outputs.metrics}
     return {"test": values[task.outputs.metric], "test_metrics": values}
 
 
