@@ -21,7 +21,8 @@ def test_snippets_run(page, tmp_path, monkeypatch):
     snippets = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.S | re.M)
     namespace: dict[str, object] = {}
     for number, snippet in enumerate(snippets):
-        exec(compile(snippet, f"{page.name}[{number}]", "exec"), namespace)
+        code = compile(snippet, f"{page.name}[{number}]", "exec", dont_inherit=True)
+        exec(code, namespace)
     if page.name == "README.md":
         assert namespace["attention"][0][0].shape == (8, 3, 3)  # type: ignore[index]
         assert namespace["nodes"].shape == (6, 72)  # type: ignore[attr-defined]
