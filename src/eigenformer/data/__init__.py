@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from eigenformer.data.batching import GraphDataset, keep_batch
     from eigenformer.data.benchmarks import BENCHMARKS, Benchmark
     from eigenformer.data.errors import DataError
-    from eigenformer.data.fields import Field, Task
+    from eigenformer.data.fields import Field
     from eigenformer.data.molecules import featurizer
     from eigenformer.data.own import OwnData
     from eigenformer.data.preparation import Prepared, prepare, prepare_own
@@ -31,7 +31,6 @@ __all__ = [
     "Prepared",
     "Spectra",
     "Statistics",
-    "Task",
     "featurizer",
     "keep_batch",
     "prepare",
@@ -57,7 +56,6 @@ __getattr__, __dir__ = lazy_names(
         "Prepared": "eigenformer.data.preparation",
         "Spectra": "eigenformer.data.spectra",
         "Statistics": "eigenformer.data.statistics",
-        "Task": "eigenformer.data.fields",
         "featurizer": "eigenformer.data.molecules",
         "keep_batch": "eigenformer.data.batching",
         "prepare": "eigenformer.data.preparation",

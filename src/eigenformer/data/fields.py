@@ -1,4 +1,4 @@
-"""The parts an archive is made of: attributes, splits, and what is to be predicted."""
+"""The parts an archive is made of: attributes and splits."""
 
 from __future__ import annotations
 
@@ -12,27 +12,9 @@ from eigenformer.data.errors import DataError
 from eigenformer.nearest import unknown
 
 Level = Literal["node", "edge", "graph"]
-TaskKind = Literal["regression", "binary", "multiclass", "multilabel", "none"]
 
 SPLITS = ("train", "val", "test")
 NO_SPLIT = 255
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is to be predicted: for each ``level``, a ``kind`` of target, and their names.
-
-    Args:
-        level: Whether a graph or each of its nodes has a target.
-        kind: ``regression``, ``binary``, ``multiclass``, ``multilabel``, or ``none``.
-        num_outputs: Numbers a model predicts per graph or node: targets, or classes.
-        names: The targets' names, or the classes'.
-    """
-
-    level: Literal["graph", "node"] = "graph"
-    kind: TaskKind = "none"
-    num_outputs: int = 0
-    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from eigenformer.data.molecules import MoleculeError, MoleculeGraph, molecule_fi
 from eigenformer.data.own import Import, OwnData, split_archive
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import Rejected, is_missing, read_table
-from eigenformer.data.target_columns import Targets
+from eigenformer.data.target_columns import TargetColumns
 from eigenformer.nearest import unknown
 from eigenformer.reporting import Reporter
 
@@ -38,7 +38,7 @@ def read_molecule_table(path: Path, options: OwnData, report: Reporter | None = 
     for name in (options.identifier, options.split_column):
         if name is not None:
             table.column(name)
-    targets = Targets(table, options.targets, options.task)
+    targets = TargetColumns(table, options.targets, options.task)
     smiles = table.column(options.smiles)
     graphs = featurize_all(smiles, options.featurizer, report or Reporter())
     rows: list[_Row] = []
@@ -61,13 +61,13 @@ def read_molecule_table(path: Path, options: OwnData, report: Reporter | None = 
 
 
 def _archive(
-    rows: list[_Row], targets: Targets, rejected: list[Rejected], options: OwnData
+    rows: list[_Row], targets: TargetColumns, rejected: list[Rejected], options: OwnData
 ) -> GraphArchive:
     packed = molecule_fields([row.graph for row in rows])
-    task = None
+    target = None
     if options.targets:
         values = np.array([row.targets for row in rows])
-        packed["fields"]["y"], task = targets.field(values, "graph")
+        packed["fields"]["y"], target = targets.field(values, "graph")
     if options.identifier is not None:
         packed["fields"]["smiles"] = Field.of_texts([row.smiles for row in rows])
     aside = [
@@ -78,7 +78,7 @@ def _archive(
         **packed,
         split=[row.split for row in rows],
         names=[row.name for row in rows],
-        task=task,
+        target=target,
         meta={"featurizer": options.featurizer, "rejected": aside},
     )
     return split_archive(archive, options)

@@ -13,7 +13,7 @@ from eigenformer.data.images import is_image_folder, read_image_folder
 from eigenformer.data.molecule_table import read_molecule_table
 from eigenformer.data.own import Import, OwnData, split_archive
 from eigenformer.data.tables import is_table
-from eigenformer.data.target_columns import infer_task
+from eigenformer.data.target_columns import values_target
 from eigenformer.options import TargetKind
 from eigenformer.reporting import Reporter
 
@@ -133,4 +133,4 @@ def read_data_folder(path: Path, task: TargetKind | None = None) -> GraphArchive
         if task is not None:
             raise DataError(Problem(str(path), f"task: '{task}', but the graphs have no target y"))
         return archive
-    return archive.with_task(infer_task(field.values, (), task, field.level))
+    return archive.with_target(values_target(field.values, (), task, field.level))

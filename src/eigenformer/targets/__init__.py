@@ -10,7 +10,7 @@ import numpy as np
 from eigenformer.config import ConfigError
 from eigenformer.config.settings import kinds_of
 from eigenformer.nearest import unknown
-from eigenformer.targets.base import LOWER_IS_BETTER, Level, Target
+from eigenformer.targets.base import LOWER_IS_BETTER, Target, TargetLevel
 from eigenformer.targets.classes import ClassTarget
 from eigenformer.targets.labels import LabelTarget, are_labels
 from eigenformer.targets.numbers import NumberTarget
@@ -24,6 +24,7 @@ __all__ = [
     "Target",
     "infer_target",
     "make_target",
+    "target_class",
 ]
 
 KnownTarget = NumberTarget | ClassTarget | LabelTarget
@@ -46,7 +47,10 @@ def make_target(kind: str, **values: Any) -> Target:
 
 
 def infer_target(
-    values: np.ndarray, names: Sequence[str] = (), kind: str | None = None, level: Level = "graph"
+    values: np.ndarray,
+    names: Sequence[str] = (),
+    kind: str | None = None,
+    level: TargetLevel = "graph",
 ) -> Target:
     """The target that values ``[rows]`` or ``[rows, columns]`` make.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torchmetrics import Metric
 
 Array = TypeVar("Array", "np.ndarray", "Tensor")
-Level = Literal["graph", "node"]
+TargetLevel = Literal["graph", "node"]
 
 LOWER_IS_BETTER = ("mae", "rmse")
 """The package's metrics that are errors; for all others, higher is better."""
@@ -48,7 +48,7 @@ class Target(Settings):
         kind: The name of the kind.
     """
 
-    level: Level = "graph"
+    level: TargetLevel = "graph"
     num_outputs: int = 1
     names: tuple[str, ...] = ()
     judged_by: str | None = None
@@ -60,6 +60,8 @@ class Target(Settings):
     """The metrics that are errors."""
     from_words: ClassVar[bool] = False
     """Whether the cells of a table are words, each of which gets a number."""
+    one_column: ClassVar[tuple[str, ...]] = ()
+    """The kinds that take exactly one column of a table."""
     are_shares: ClassVar[bool] = False
     """Whether predictions are probabilities, which a page draws as bars."""
 
@@ -77,7 +79,9 @@ class Target(Settings):
         return KINDS[kind].from_dict(values, path)  # type: ignore[return-value]
 
     @classmethod
-    def from_values(cls, kind: str, values: np.ndarray, names: Sequence[str], level: Level) -> Self:
+    def from_values(
+        cls, kind: str, values: np.ndarray, names: Sequence[str], level: TargetLevel
+    ) -> Self:
         """The target of these values, ``[rows]`` or ``[rows, columns]``.
 
         Raises :class:`ConfigError` for values that are not of this kind.
@@ -121,13 +125,14 @@ class Target(Settings):
 
     @property
     def shown_names(self) -> tuple[str, ...]:
-        """The names, or numbers where there are none."""
+        """The names in a text or on a page."""
         if not self.names and self.num_outputs == 1:
             return ("prediction",)
-        return self._column_names
+        return self.column_names
 
     @property
-    def _column_names(self) -> tuple[str, ...]:
+    def column_names(self) -> tuple[str, ...]:
+        """The names in the columns of a file; numbers where there are none."""
         return self.names or tuple(map(str, range(self.num_outputs)))
 
     def describe(self) -> str:

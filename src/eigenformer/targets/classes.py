@@ -11,7 +11,7 @@ import numpy as np
 
 from eigenformer.config import ConfigError
 from eigenformer.nearest import unknown
-from eigenformer.targets.base import Level, Target, show_share
+from eigenformer.targets.base import Target, TargetLevel, show_share
 from eigenformer.targets.categories import OF_RANKS, CategoryTarget, class_weights
 
 if TYPE_CHECKING:
@@ -25,9 +25,12 @@ class ClassTarget(CategoryTarget):
     kind: Literal["multiclass"] = "multiclass"
 
     from_words: ClassVar[bool] = True
+    one_column: ClassVar[tuple[str, ...]] = ("multiclass",)
 
     @classmethod
-    def from_values(cls, kind: str, values: np.ndarray, names: Sequence[str], level: Level) -> Self:
+    def from_values(
+        cls, kind: str, values: np.ndarray, names: Sequence[str], level: TargetLevel
+    ) -> Self:
         if values.ndim != 1 or values.dtype.kind not in "biu" or values.min(initial=0) < 0:
             raise ConfigError(f"task: '{kind}' takes one whole number from 0 for each")
         outputs = int(values.max(initial=0)) + 1
@@ -115,10 +118,10 @@ class ClassTarget(CategoryTarget):
         return float(-chosen.clamp(min=1e-12).log().mean())
 
     def header(self) -> list[str]:
-        return ["predicted_class", *(f"probability_{name}" for name in self._column_names)]
+        return ["predicted_class", *(f"probability_{name}" for name in self.column_names)]
 
     def cells(self, row: np.ndarray) -> list[str]:
-        return [self._column_names[int(np.argmax(row))], *super().cells(row)]
+        return [self.column_names[int(np.argmax(row))], *super().cells(row)]
 
     def wrong(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
         if self.level != "node":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
 from eigenformer.config import ConfigError
-from eigenformer.targets.base import Level
+from eigenformer.targets.base import TargetLevel
 from eigenformer.targets.categories import OF_RANKS, CategoryTarget
 
 if TYPE_CHECKING:
@@ -22,8 +22,12 @@ class LabelTarget(CategoryTarget):
 
     kind: Literal["binary", "multilabel"] = "binary"
 
+    one_column: ClassVar[tuple[str, ...]] = ("binary",)
+
     @classmethod
-    def from_values(cls, kind: str, values: np.ndarray, names: Sequence[str], level: Level) -> Self:
+    def from_values(
+        cls, kind: str, values: np.ndarray, names: Sequence[str], level: TargetLevel
+    ) -> Self:
         if not are_labels(values):
             raise ConfigError(f"task: '{kind}', but not all targets are 0 or 1")
         return super().from_values(kind, values, names, level)
@@ -100,7 +104,7 @@ class LabelTarget(CategoryTarget):
         return float(-right.clamp(min=1e-12).log().mean())
 
     def header(self) -> list[str]:
-        return [f"probability_{name}" for name in self._column_names]
+        return [f"probability_{name}" for name in self.column_names]
 
     def wrong(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
         if self.level != "node":

@@ -61,9 +61,9 @@ class NumberTarget(Target):
         return predictions * scale + mean
 
     def fitted(self, values: np.ndarray) -> Self:
-        values = values.reshape(len(values), -1).astype(np.float64)
         if not len(values):
             return self
+        values = values.reshape(len(values), -1).astype(np.float64)
         if (~np.isnan(values)).sum(0).min() == 0:
             raise ConfigError("a target has no value in the training set")
         mean, scale = np.nanmean(values, 0), np.nanstd(values, 0)
@@ -110,7 +110,7 @@ class NumberTarget(Target):
         return float((predictions[known] - targets[known]).abs().mean())
 
     def header(self) -> list[str]:
-        return [f"predicted_{name}" for name in self._column_names]
+        return [f"predicted_{name}" for name in self.column_names]
 
     def pairs(
         self, predictions: Sequence[np.ndarray], targets: Sequence[np.ndarray]

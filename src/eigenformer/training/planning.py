@@ -91,10 +91,10 @@ def run_name(wanted: Mapping[str, Any]) -> str:
 def check_fit(model: EigenformerConfig, data: TrainingData, name: str) -> None:
     """Raises where an architecture cannot take these graphs or give these targets."""
     outputs = data.outputs
-    if model.out_channels != outputs.num_outputs:
+    if model.out_channels != outputs.width:
         raise ConfigError(
             f"the model (preset '{name}') does not fit {data.name}: it has {model.out_channels} "
-            f"outputs, the data asks for {outputs.num_outputs}"
+            f"outputs, the data asks for {outputs.width}"
         )
     if (model.pooling == "none") != (outputs.level == "node"):
         raise ConfigError(
@@ -128,7 +128,7 @@ def fit_trunk(
     return trunk.replace(
         node_encoder=nodes,
         edge_encoder=edges,
-        out_channels=outputs.num_outputs,
+        out_channels=outputs.width,
         pooling=pooling,
     )
 

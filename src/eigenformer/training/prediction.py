@@ -33,7 +33,7 @@ from eigenformer.files import write_atomic
 from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.nearest import unknown
-from eigenformer.outputs import Outputs
+from eigenformer.targets import Target
 from eigenformer.training.data_module import EpochBatches, graph_loader
 from eigenformer.training.features import check_columns, featurizer_of, unseen_atoms
 from eigenformer.training.planning import try_model
@@ -92,7 +92,7 @@ def predict_folder(
 def predict_graphs(
     model: Eigenformer,
     archive: GraphArchive,
-    outputs: Outputs,
+    outputs: Target,
     batch_size: int = 64,
     frequencies: int | None = None,
 ) -> Tensor:
@@ -101,14 +101,12 @@ def predict_graphs(
     dataset = GraphDataset(archive, memory_spectra(archive, frequencies))
     loader = graph_loader(dataset, EpochBatches(len(dataset), batch_size))
     parts = [model(batch) for batch in loader]
-    return in_units(outputs, torch.cat(parts) if parts else torch.zeros(0, outputs.num_outputs))
+    return outputs.in_units(torch.cat(parts) if parts else torch.zeros(0, outputs.width))
 
 
-def in_units(outputs: Outputs, predictions: Tensor) -> Tensor:
-    """What a model gives → what it means: the user's numbers, or probabilities."""
-    if outputs.kind == "regression":
-        return outputs.restore(predictions)
-    return predictions.softmax(1) if outputs.kind == "multiclass" else predictions.sigmoid()
+def in_units(outputs: Target, predictions: Tensor) -> Tensor:
+    """The former name of :meth:`Target.in_units`."""
+    return outputs.in_units(predictions)
 
 
 def _predict_table(
@@ -123,7 +121,7 @@ def _predict_table(
     if card.outputs.level == "node":
         raise DataError(f"{path}: the model predicts for nodes; give an archive of graphs")
     _check_molecules(model, card)
-    added = _free_names([*prediction_names(card.outputs), _REASON], header)
+    added = _free_names([*card.outputs.header(), _REASON], header)
     return [*header, *added], _predict_rows(model, card, rows, header.index(smiles), len(header))
 
 
@@ -138,7 +136,7 @@ def _predict_rows(
     assert card.outputs is not None
     assert card.data is not None
     outputs, features = card.outputs, featurizer_of(card.data)
-    names = prediction_names(outputs)
+    names = outputs.header()
     for start in range(0, len(rows), _CHUNK):
         chunk = rows[start : start + _CHUNK]
         graphs: list[MoleculeGraph] = []
@@ -155,7 +153,7 @@ def _predict_rows(
         if graphs:
             archive = molecule_archive(graphs, features)
             values = predict_graphs(model, archive, outputs, frequencies=card.data.frequencies)
-            predictions = iter([prediction_cells(outputs, row) for row in values.numpy()])
+            predictions = iter([outputs.cells(row) for row in values.numpy()])
         for (cells, _), reason in zip(chunk, reasons, strict=True):
             shown = [*cells, *[""] * (width - len(cells))][:width]
             yield [*shown, *([""] * len(names) if reason else next(predictions)), reason]
@@ -180,7 +178,7 @@ def _predict_archive(
     check_columns(card, archive, path)
     values, reasons = _predict_each(model, archive, outputs, card.data.frequencies)
     graph_names = archive.names or [str(i) for i in range(len(archive))]
-    nodes, names = outputs.level == "node", prediction_names(outputs)
+    nodes, names = outputs.level == "node", outputs.header()
     header = ["graph", *(["node"] if nodes else []), *names, _REASON]
 
     def rows() -> Iterator[list[str]]:
@@ -190,16 +188,16 @@ def _predict_archive(
                 if reasons[graph]:
                     yield [*place, *[""] * len(names), reasons[graph]]
                 else:
-                    yield [*place, *prediction_cells(outputs, values[graph][node]), ""]
+                    yield [*place, *outputs.cells(values[graph][node]), ""]
 
     return header, rows()
 
 
 def _predict_each(
-    model: Eigenformer, archive: GraphArchive, outputs: Outputs, frequencies: int | None
+    model: Eigenformer, archive: GraphArchive, outputs: Target, frequencies: int | None
 ) -> tuple[list[np.ndarray], list[str]]:
     """Each graph's prediction, or why the model cannot take it."""
-    sizes = archive.num_nodes.tolist() if outputs.level == "node" else [1] * len(archive)
+    sizes = outputs.rows(archive.num_nodes.tolist())
     try:
         values = predict_graphs(model, archive, outputs, frequencies=frequencies)
         return [part.numpy() for part in values.split(sizes)], [""] * len(archive)
@@ -227,26 +225,6 @@ def _read_unlabelled(path: Path, card: ModelCard) -> GraphArchive:
         return read_own(path).archive
     options = OwnData(undirected=card.data.undirected)
     return read_graph_tables(path, options, ignored=card.data.targets)
-
-
-def prediction_names(outputs: Outputs) -> list[str]:
-    """The columns of a prediction."""
-    if outputs.kind == "regression":
-        return [f"predicted_{name}" for name in _names(outputs)]
-    classes = ["predicted_class"] if outputs.kind == "multiclass" else []
-    return [*classes, *(f"probability_{name}" for name in _names(outputs))]
-
-
-def prediction_cells(outputs: Outputs, values: np.ndarray) -> list[str]:
-    """One prediction as text, with all its digits: read again, it is the same number."""
-    cells = [str(value) for value in values]  # NumPy writes as many as its type has
-    if outputs.kind != "multiclass":
-        return cells
-    return [_names(outputs)[int(np.argmax(values))], *cells]
-
-
-def _names(outputs: Outputs) -> tuple[str, ...]:
-    return outputs.names or tuple(map(str, range(outputs.num_outputs)))
 
 
 def _check_molecules(model: Eigenformer, card: ModelCard) -> None:
