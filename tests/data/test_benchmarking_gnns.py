@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 import zipfile
 
@@ -174,6 +175,19 @@ def test_an_official_file_with_other_contents_is_damaged(name, tmp_path):
     generated = BENCHMARKS[name].generated
     with pytest.raises(DataError, match=r"\.zip.*: damaged \(.*; delete it, or put a whole file"):
         prepare(name, tmp_path / "raw", tmp_path / "cache", official=generated, with_spectra=False)
+
+
+def test_an_official_file_in_the_cache_is_the_same_ever_after(tmp_path):
+    cache = tmp_path / "cache"
+    folder = write(cache / "raw", "pattern")
+    file = folder / "PATTERN_v2.zip"
+    prepare("pattern", None, cache, official=True, with_spectra=False)
+    record = json.loads((folder / "PATTERN_v2.zip.sha256.json").read_text())
+    assert record["size"] == file.stat().st_size
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("more", "more")
+    with pytest.raises(DataError, match=r"PATTERN_v2\.zip: not the file that was first used here"):
+        prepare("pattern", None, cache, official=True, with_spectra=False)
 
 
 def test_a_run_can_ask_for_the_published_graphs(tmp_path):

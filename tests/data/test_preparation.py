@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from eigenformer.data import DataError, GraphArchive, OwnData, prepare, prepare_own
+from eigenformer.data import DataError, GraphArchive, OwnData, building, prepare, prepare_own
 from eigenformer.data import preparation as module
 from eigenformer.spectrum import laplacian_spectrum
 from tests.data.samples import equal_archives
@@ -48,7 +48,7 @@ def test_the_second_time_does_nothing(tmp_path, recorder):
 
 def test_a_finished_cache_may_be_read_only(tmp_path, monkeypatch):
     small(tmp_path)
-    monkeypatch.setattr(module, "_locked", lambda *_: pytest.fail("locked to read"))
+    monkeypatch.setattr(building, "_locked", lambda *_: pytest.fail("locked to read"))
     monkeypatch.setattr(
         "eigenformer.data.spectra.FileLock", lambda _: pytest.fail("locked to read")
     )
@@ -88,7 +88,7 @@ def test_a_damaged_archive_is_named_and_built_anew(tmp_path, recorder, name):
 def test_a_cache_is_opened_without_reading_what_has_its_old_size_and_time(tmp_path, monkeypatch):
     (tmp_path / "mine.csv").write_text(TABLE)
     prepare_own(tmp_path / "mine.csv", cache_dir=tmp_path / "cache")
-    for place in ("preparation", "store"):
+    for place in ("building", "store"):
         monkeypatch.setattr(
             f"eigenformer.data.{place}.file_digest", lambda file: pytest.fail(f"read {file}")
         )
@@ -96,19 +96,19 @@ def test_a_cache_is_opened_without_reading_what_has_its_old_size_and_time(tmp_pa
     prepare_own("mine.csv", cache_dir="cache")  # by another path
 
 
-def test_raw_files_that_were_only_touched_or_moved_are_the_same(tmp_path, recorder):
+def test_raw_files_that_were_only_touched_are_the_same(tmp_path):
     for name in ("pictures/a/1.pt", "pictures/b/a/1.pt"):  # alike in their last two parts
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     files = sorted((tmp_path / "pictures").rglob("*.pt"))
-    named = module._named(files)
+    named = building.named_files(files)
     assert list(named) == ["pictures/a/1.pt", "pictures/b/a/1.pt"]
-    inputs = {name: module.file_digest(file) for name, file in named.items()}
-    stamps = {name: module._stamp(file) for name, file in named.items()}
+    inputs = {name: building.file_digest(file) for name, file in named.items()}
+    stamps = {name: building._stamp(file) for name, file in named.items()}
     os.utime(files[0])
-    assert module._changed(named, inputs, stamps) == []
+    assert building.changed_files(named, inputs, stamps) == []
     files[0].write_text("changed")
-    assert module._changed(named, inputs, stamps) == [files[0]]
+    assert building.changed_files(named, inputs, stamps) == [files[0]]
 
 
 def test_another_version_is_built_anew(tmp_path, recorder, monkeypatch):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import http.server
+import json
 import socket
 import threading
 import time
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from eigenformer.data import workspace as module
-from eigenformer.data.errors import DownloadError
+from eigenformer.data.errors import DamagedError, DownloadError
 from eigenformer.data.workspace import RawFile, Sources, download, user_cache_dir
 from eigenformer.reporting import Reporter
 
@@ -49,6 +51,49 @@ def test_a_failed_download_leaves_nothing(address, tmp_path, page):
     with pytest.raises(DownloadError, match="cannot download"):
         download(RawFile("a", f"{address}/{page}"), tmp_path / "a", Reporter())
     assert list(tmp_path.iterdir()) == []
+
+
+DATA = hashlib.sha256(b"data").hexdigest()
+
+
+def test_a_download_with_another_checksum_than_the_published_one_is_refused(address, tmp_path):
+    layouts = [[RawFile("a", f"{address}/whole", "0" * 64)]]
+    sources, path = Sources(None, tmp_path), tmp_path / "raw" / "zinc" / "a"
+    with pytest.raises(DownloadError, match="another file came: its SHA-256 is not 0000"):
+        sources.fetch("zinc", layouts, Reporter())
+    assert list(path.parent.iterdir()) == []
+    layouts = [[RawFile("a", f"{address}/whole", DATA)]]
+    assert sources.fetch("zinc", layouts, Reporter()) == [path]
+    assert [file.name for file in path.parent.iterdir()] == ["a"]
+    path.write_bytes(b"dat4")
+    with pytest.raises(DamagedError, match=f"a: not the official file: .* not {DATA}"):
+        sources.fetch("zinc", layouts, Reporter())
+
+
+def test_a_download_without_a_published_checksum_is_recorded_and_checked(address, tmp_path):
+    layouts = [[RawFile("a", f"{address}/whole")]]
+    sources, path = Sources(None, tmp_path), tmp_path / "raw" / "zinc" / "a"
+    sources.fetch("zinc", layouts, Reporter())
+    record = path.with_name("a.sha256.json")
+    assert json.loads(record.read_text()) == {"file": "a", "sha256": DATA, "size": 4}
+    assert sources.fetch("zinc", layouts, Reporter()) == [path]
+    path.write_bytes(b"dat4")
+    with pytest.raises(DamagedError, match=r"a: not the file .* first used .*a\.sha256\.json"):
+        sources.fetch("zinc", layouts, Reporter())
+    path.unlink()  # downloaded again, it must still be the same
+    assert sources.fetch("zinc", layouts, Reporter()) == [path]
+    record.write_text("[" * 100_000)
+    with pytest.raises(DamagedError, match=r"a\.sha256\.json: not a record of a checksum"):
+        sources.fetch("zinc", layouts, Reporter())
+
+
+def test_the_users_own_folder_is_not_written_to(tmp_path):
+    raw = tmp_path / "own" / "zinc"
+    raw.mkdir(parents=True)
+    (raw / "a").write_bytes(b"data")
+    sources = Sources(tmp_path / "own", tmp_path / "cache")
+    assert sources.fetch("zinc", [[RawFile("a", "http://nowhere.invalid")]], Reporter())
+    assert [file.name for file in raw.iterdir()] == ["a"]
 
 
 def free_port() -> int:

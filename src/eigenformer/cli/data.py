@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eigenformer.cli.columns import print_columns
+from eigenformer.reporting import print_columns
 
 if TYPE_CHECKING:
     from eigenformer.data.archive import GraphArchive

@@ -9,11 +9,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from eigenformer.config import (
     ConfigError,
-    DataConfig,
-    EigenformerConfig,
     RunConfig,
     Settings,
-    TrainingConfig,
     merge,
     parse_yaml,
 )
@@ -45,7 +42,6 @@ _PLACES = {
     "max_bad_rows": "data.max_bad_rows",
     "dataset": "data.dataset",
 }
-_SECTIONS = {"model": EigenformerConfig, "training": TrainingConfig, "data": DataConfig}
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
@@ -106,15 +102,20 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _dotted() -> Iterator[tuple[str, Any]]:
     """Every setting of a section by its dotted name, and what it may be."""
-    for section, cls in _SECTIONS.items():
-        for name, annotation in setting_types(cls).items():
+    for section, settings in setting_types(RunConfig).items():
+        for name, annotation in _inside(settings).items():
             yield f"{section}.{name}", annotation
-            inner: dict[str, Any] = {}
-            for member in alternatives(annotation):
-                if isinstance(member, type) and issubclass(member, Settings):
-                    inner |= setting_types(member)
-            for part, kind in inner.items():
-                yield f"{section}.{name}.{part}", str if part == "kind" else kind
+            for part, kind in _inside(annotation).items():
+                yield f"{section}.{name}.{part}", kind
+
+
+def _inside(annotation: Any) -> dict[str, Any]:
+    """The settings of a section by name, those of all its kinds; empty for a plain value."""
+    inside: dict[str, Any] = {}
+    for member in alternatives(annotation):
+        if isinstance(member, type) and issubclass(member, Settings):
+            inside |= setting_types(member)
+    return {**inside, "kind": str} if "kind" in inside else inside
 
 
 def _form(annotation: Any) -> dict[str, Any]:

@@ -1,17 +1,19 @@
 """Settings: typed dataclasses, and the paper's models as presets. Imports no PyTorch."""
 
-from eigenformer.config.merging import merge
 from eigenformer.config.model import (
     CategoricalSpec,
     EigenformerConfig,
     EmbeddingSpec,
     EncoderSpec,
     LinearSpec,
+    MessagePassingConfig,
+    ModelConfig,
+    NetworkConfig,
     OnesSpec,
 )
 from eigenformer.config.preset import PaperRecord, Preset, load_preset, presets
 from eigenformer.config.run import DataConfig, RunConfig, TrainingConfig
-from eigenformer.config.settings import ConfigError, Settings
+from eigenformer.config.settings import ConfigError, Settings, merge
 from eigenformer.config.yaml_text import parse_yaml
 
 __all__ = [
@@ -22,6 +24,9 @@ __all__ = [
     "EmbeddingSpec",
     "EncoderSpec",
     "LinearSpec",
+    "MessagePassingConfig",
+    "ModelConfig",
+    "NetworkConfig",
     "OnesSpec",
     "PaperRecord",
     "Preset",

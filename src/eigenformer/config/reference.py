@@ -11,23 +11,11 @@ import re
 import types
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from eigenformer.config.model import (
-    CategoricalSpec,
-    EigenformerConfig,
-    EmbeddingSpec,
-    LinearSpec,
-    OnesSpec,
-)
-from eigenformer.config.run import DataConfig, RunConfig, TrainingConfig
-from eigenformer.config.settings import Settings
+from eigenformer.config.model import EncoderSpec
+from eigenformer.config.run import RunConfig
+from eigenformer.config.settings import Settings, alternatives, setting_types
 
-_SECTIONS: tuple[tuple[str, type[Settings], str], ...] = (
-    ("The run", RunConfig, ""),
-    ("`data`", DataConfig, "data."),
-    ("`model`", EigenformerConfig, "model."),
-    ("`training`", TrainingConfig, "training."),
-)
-_ENCODERS = (EmbeddingSpec, CategoricalSpec, LinearSpec, OnesSpec)
+_SECTIONS = ("data", "model", "training")
 
 _HEAD = """# Every setting
 
@@ -42,16 +30,26 @@ of the dataclass, and — means that there is none.
 
 def settings_page() -> str:
     """The page, as Markdown."""
-    parts = [_HEAD]
-    for title, cls, prefix in _SECTIONS:
-        parts.append(f"## {title}\n\n{_summary(cls)}\n\n{_table(cls, prefix)}")
+    parts = [_HEAD, f"## The run\n\n{_summary(RunConfig)}\n\n{_table(RunConfig, '')}"]
+    for section in _SECTIONS:
+        members = alternatives(setting_types(RunConfig)[section])
+        if len(members) == 1:
+            text = f"{_summary(members[0])}\n\n{_table(members[0], f'{section}.')}"
+            parts.append(f"## `{section}`\n\n{text}")
+        else:
+            parts.append(f"## `{section}`\n\n`{section}.kind` tells which of these it is.")
+            parts += [_kind(member, f"{section}.") for member in members]
     parts.append(
         "## Encoders\n\nFor `model.node_encoder` and `model.edge_encoder`; `kind` tells which."
     )
-    for cls in _ENCODERS:
-        kind = get_args(get_type_hints(cls)["kind"])[0]
-        parts.append(f"### `kind: {kind}`\n\n{_summary(cls)}\n\n{_table(cls, '')}".rstrip())
+    parts += [_kind(cls, "") for cls in alternatives(EncoderSpec)]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _kind(cls: type[Settings], prefix: str) -> str:
+    """One member of a union."""
+    kinds = ", ".join(get_args(setting_types(cls)["kind"]))
+    return f"### `kind: {kinds}`\n\n{_summary(cls)}\n\n{_table(cls, prefix)}".rstrip()
 
 
 def _table(cls: type[Settings], prefix: str) -> str:
@@ -87,7 +85,8 @@ def _type(annotation: Any) -> str:
         return ", ".join(f"`{member}`" for member in members)
     if origin in (Union, types.UnionType):
         if any(isinstance(m, type) and issubclass(m, Settings) for m in members):
-            return "an encoder" + (" or null" if type(None) in members else "")
+            what = "an encoder" if set(alternatives(EncoderSpec)) <= set(members) else "settings"
+            return what + (" or null" if type(None) in members else "")
         return " or ".join("null" if m is type(None) else _type(m) for m in members)
     if origin is tuple:
         return f"list of {members[0].__name__}"

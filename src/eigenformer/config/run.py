@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from eigenformer.config.model import EigenformerConfig
+from eigenformer.config.model import ModelConfig
 from eigenformer.config.settings import ConfigError, Settings, require_positive
 from eigenformer.options import (
     Backend,
@@ -155,7 +155,7 @@ class RunConfig(Settings):
 
     data: DataConfig
     preset: str
-    model: EigenformerConfig
+    model: ModelConfig
     training: TrainingConfig
     seed: int = 0
     patience: int | None = None

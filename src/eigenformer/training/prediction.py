@@ -51,7 +51,11 @@ class PredictionCounts:
 
 
 def predict_folder(
-    model_path: str | Path, source: str | Path, out: str | Path, smiles: str | None = None
+    model_path: str | Path,
+    source: str | Path,
+    out: str | Path,
+    smiles: str | None = None,
+    escape_formulas: bool = False,
 ) -> PredictionCounts:
     """Predicts for a table of molecules or for graphs in any form, and writes a CSV file.
 
@@ -60,6 +64,7 @@ def predict_folder(
         source: The table, or an archive or folder of graphs.
         out: The CSV file to write.
         smiles: The column with SMILES, where it is not called as in training.
+        escape_formulas: Whether cells that a spreadsheet would take for formulas begin with ``'``.
     """
     model, card = load_model(model_path)
     if card.outputs is None or card.data is None:
@@ -78,14 +83,29 @@ def predict_folder(
         header, rows = _predict_archive(model, card, source)
     stream = io.StringIO(newline="")
     writer = csv.writer(stream, delimiter="\t" if out.suffix == ".tsv" else ",")
-    writer.writerow(header)
+    cell = without_formula if escape_formulas else str
+    writer.writerow(map(cell, header))
     count = predicted = 0
     for row in rows:
-        writer.writerow(row)
+        writer.writerow(map(cell, row))
         count += 1
         predicted += row[-1] == ""
     write_atomic(out, stream.getvalue().encode("utf-8"))
     return PredictionCounts(count, predicted)
+
+
+def without_formula(cell: str) -> str:
+    """The cell as text for spreadsheets, which compute what begins with ``=``, ``+``, ``-``, ``@``.
+
+    Numbers stay numbers.
+    """
+    if not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 @torch.no_grad()
