@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from eigenformer.analysis.diagnosis import diagnose, diagnosis_table, part_of
-from eigenformer.analysis.heads import attention_of
+from eigenformer.analysis.explanation import attention_of
 from eigenformer.analysis.matches import untrained
 from eigenformer.config import load_preset, presets
 from eigenformer.data import GraphDataset

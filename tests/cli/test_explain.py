@@ -29,7 +29,7 @@ def test_a_page_for_a_graph_of_the_runs_own(run, tmp_path):
 
 def test_atoms_that_no_training_had_are_named(tmp_path):
     model = Eigenformer.from_preset("zinc", layers=1)
-    data = DataConfig("zinc")
+    data = BenchmarkData("zinc")
     save_model(tmp_path / "m", model, ModelCard(model.config, Outputs(names=("y",)), data))
     for smiles, told in (("CC[Na]", True), ("CCO", False)):
         out = tmp_path / "e.html"

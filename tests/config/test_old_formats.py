@@ -19,7 +19,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 def older(backend: str) -> dict[str, object]:
     """The settings of a run as they were written when the backend was part of the model."""
     preset = load_preset("zinc")
-    values = RunConfig(DataConfig("zinc"), "zinc", preset.model, preset.training).to_dict()
+    values = RunConfig(BenchmarkData("zinc"), "zinc", preset.model, preset.training).to_dict()
     values["model"]["attention_backend"] = backend
     del values["backend"]
     return values

@@ -178,7 +178,7 @@ def test_an_official_file_with_other_contents_is_damaged(name, tmp_path):
 
 def test_a_run_can_ask_for_the_published_graphs(tmp_path):
     write(tmp_path / "raw", "pattern")
-    config = DataConfig("pattern", official=True)
+    config = BenchmarkData("pattern", official=True)
     data = load_data(config, tmp_path / "raw", tmp_path / "cache")
     assert {name: len(graphs) for name, graphs in data.splits.items()} == {
         "train": 3,

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from eigenformer.data import DataError, GraphArchive, OwnData, prepare, prepare_own
+from eigenformer.data import DataError, GraphArchive, ReadOptions, prepare, prepare_own
 from eigenformer.data import preparation as module
 from eigenformer.spectrum import laplacian_spectrum
 from tests.data.samples import equal_archives
@@ -162,7 +162,7 @@ TABLE = "smiles,y\nCCO,1\nxyz,2\nc1ccccc1,3\n"
 def test_own_molecules(tmp_path, recorder):
     path = tmp_path / "mine.csv"
     path.write_text(TABLE)
-    options = OwnData(targets=("y",))
+    options = ReadOptions(targets=("y",))
     prepared = prepare_own(path, options, cache_dir=tmp_path / "cache", report=recorder)
     assert prepared.archive.path == tmp_path / "cache" / "mine"
     assert len(prepared.dataset().batch([0, 1]).eigenvalues) == 9
@@ -179,7 +179,7 @@ def test_own_molecules(tmp_path, recorder):
     again = prepare_own(path, options, cache_dir=tmp_path / "cache", report=recorder)
     assert len(again.archive) == 3
     assert len(again.spectra.counts) == 3
-    other = prepare_own(path, OwnData(), cache_dir=tmp_path / "cache", report=recorder)
+    other = prepare_own(path, ReadOptions(), cache_dir=tmp_path / "cache", report=recorder)
     assert "y" not in other.archive.fields
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from eigenformer.data import workspace as module
 from eigenformer.data.errors import DownloadError
-from eigenformer.data.workspace import RawFile, Sources, download, user_cache_dir
+from eigenformer.data.workspace import RawFile, Workspace, download, user_cache_dir
 from eigenformer.reporting import Reporter
 
 
@@ -69,7 +69,7 @@ def test_without_network_the_message_comes_soon_and_says_what_to_do(
     }[page]
     start = time.monotonic()
     with pytest.raises(DownloadError) as caught:
-        Sources(None, tmp_path).fetch("zinc", [[RawFile("f.zip", url)]], Reporter())
+        Workspace(None, tmp_path).fetch("zinc", [[RawFile("f.zip", url)]], Reporter())
     assert time.monotonic() - start < 5
     message = str(caught.value)
     assert url in message
@@ -83,7 +83,7 @@ def test_the_first_complete_layout_is_taken(tmp_path):
     layouts = [[RawFile("a")], [RawFile("b"), RawFile("../other/c")]]
     (raw / "zinc").mkdir(parents=True)
     (raw / "other").mkdir()
-    sources = Sources(raw, cache)
+    sources = Workspace(raw, cache)
     assert sources.locate("zinc", layouts) is None
     (raw / "zinc" / "b").touch()
     assert sources.locate("zinc", layouts) is None
@@ -95,7 +95,7 @@ def test_the_first_complete_layout_is_taken(tmp_path):
 
 def test_what_was_downloaded_is_not_downloaded_again(address, tmp_path):
     layouts = [[RawFile("a", f"{address}/whole")]]
-    sources = Sources(None, tmp_path)
+    sources = Workspace(None, tmp_path)
     first = sources.fetch("zinc", layouts, Reporter())
     assert first == [tmp_path / "raw" / "zinc" / "a"]
     gone = [[RawFile("a", f"{address}/missing")]]
@@ -104,9 +104,9 @@ def test_what_was_downloaded_is_not_downloaded_again(address, tmp_path):
 
 def test_folders_come_from_the_arguments_then_the_environment(tmp_path):
     environment = {"EIGENFORMER_RAW_DIR": str(tmp_path), "EIGENFORMER_CACHE_DIR": "/c"}
-    assert Sources.resolve(environment=environment) == Sources(tmp_path, Path("/c"))
-    assert Sources.resolve(None, "/d", environment).cache_dir == Path("/d")
-    assert Sources.resolve(environment={"XDG_CACHE_HOME": "/x"}).cache_dir == Path("/x/eigenformer")
+    assert Workspace.resolve(environment=environment) == Workspace(tmp_path, Path("/c"))
+    assert Workspace.resolve(None, "/d", environment).cache_dir == Path("/d")
+    assert Workspace.resolve(environment={"XDG_CACHE_HOME": "/x"}).cache_dir == Path("/x/eigenformer")
     assert user_cache_dir({}) == Path.home() / ".cache" / "eigenformer"
     with pytest.raises(DownloadError, match="the raw folder is not there"):
-        Sources.resolve(tmp_path / "nowhere", environment={})
+        Workspace.resolve(tmp_path / "nowhere", environment={})

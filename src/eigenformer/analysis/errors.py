@@ -14,7 +14,7 @@ from eigenformer.outputs import Outputs
 from eigenformer.training.evaluation import seeded_batches
 from eigenformer.training.modes import evaluation_mode
 from eigenformer.training.module import read_targets
-from eigenformer.training.prediction import in_units
+from eigenformer.training.predicting import in_units
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,20 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from eigenformer.config import (
-    ConfigError,
-    DataConfig,
-    EigenformerConfig,
-    RunConfig,
-    Settings,
-    TrainingConfig,
-    merge,
-    parse_yaml,
-)
+from eigenformer.config import ConfigError, RunConfig, Settings, merge, parse_yaml
 from eigenformer.config.settings import alternatives, setting_types
 from eigenformer.config.yaml_text import line_of
+
+if TYPE_CHECKING:
+    from eigenformer.data.workspace import Workspace
+    from eigenformer.reporting import Reporter
 
 # option: where its value goes in the settings of a run
 _PLACES = {
@@ -27,7 +22,6 @@ _PLACES = {
     "batch_size": "training.batch_size",
     "lr": "training.learning_rate",
     "seed": "seed",
-    "limit": "data.limit",
     "threads": "threads",
     "devices": "devices",
     "machines": "machines",
@@ -35,17 +29,10 @@ _PLACES = {
     "backend": "backend",
     "patience": "patience",
     "start": "start",
-    "smiles": "data.smiles",
-    "targets": "data.targets",
-    "task": "data.task",
-    "metric": "data.metric",
-    "split_by": "data.split_by",
-    "split_column": "data.split_column",
-    "fractions": "data.fractions",
-    "max_bad_rows": "data.max_bad_rows",
-    "dataset": "data.dataset",
 }
-_SECTIONS = {"model": EigenformerConfig, "training": TrainingConfig, "data": DataConfig}
+_SECTIONS = ("model", "training", "data")
+# Settings that had another name once, which still is an option.
+_ALIASES = {"data.frequencies": "data.num_frequencies"}
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +40,22 @@ def add_folders(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("folders")
     group.add_argument("--raw-dir", type=Path, help="raw files (or EIGENFORMER_RAW_DIR)")
     group.add_argument("--cache-dir", type=Path, help="results (or EIGENFORMER_CACHE_DIR)")
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Where a trained model computes."""
+    parser.add_argument(
+        "--device", default="cpu", help="where to compute: cpu (default), cuda, cuda:1, mps"
+    )
+
+
+def workspace_of(arguments: argparse.Namespace, reporter: Reporter | None = None) -> Workspace:
+    """The folders and workers of a command, which reports to the terminal unless told."""
+    from eigenformer.data.workspace import Workspace
+    from eigenformer.reporting import TerminalReporter
+
+    given = {name: getattr(arguments, name, None) for name in ("raw_dir", "cache_dir", "workers")}
+    return Workspace.resolve(**given, reporter=reporter or TerminalReporter())
 
 
 def positive(text: str) -> int:
@@ -90,12 +93,17 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
     given = vars(arguments)
     settings = _from_file(given["config"]) if given.get("config") is not None else {}
     changes: dict[str, Any] = {}
-    for option, place in _PLACES.items():
+    data = {name: f"data.{name}" for name in _settings_in("data") if name != "kind"}
+    for option, place in {**_PLACES, **data}.items():
         if given.get(option) is not None:
             _put(changes, place, given[option])
     for name, _ in _dotted():
         if name in given:
-            _put(changes, name, given[name])
+            _put(changes, _ALIASES.get(name, name), given[name])
+    if "dataset" in changes.get("data", {}) and "data" in settings:
+        # Another dataset may be of another kind than the one in the file.
+        kept = {name: value for name, value in settings["data"].items() if name != "kind"}
+        settings = {**settings, "data": kept}
     wanted = merge(settings, changes)
     old, new = settings.get("training", {}), changes.get("training", {})
     if old.get("epochs") and "warmup_epochs" in old and "epochs" in new:
@@ -106,15 +114,26 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _dotted() -> Iterator[tuple[str, Any]]:
     """Every setting of a section by its dotted name, and what it may be."""
-    for section, cls in _SECTIONS.items():
-        for name, annotation in setting_types(cls).items():
-            yield f"{section}.{name}", annotation
+    for section in _SECTIONS:
+        for name, annotation in _settings_in(section).items():
+            yield f"{section}.{name}", str if name == "kind" else annotation
             inner: dict[str, Any] = {}
             for member in alternatives(annotation):
                 if isinstance(member, type) and issubclass(member, Settings):
                     inner |= setting_types(member)
             for part, kind in inner.items():
                 yield f"{section}.{name}.{part}", str if part == "kind" else kind
+    for alias, name in _ALIASES.items():
+        section, _, setting = name.partition(".")
+        yield alias, _settings_in(section)[setting]
+
+
+def _settings_in(section: str) -> dict[str, Any]:
+    """The settings of a section, those of every kind, and what each may be."""
+    found: dict[str, Any] = {}
+    for member in alternatives(setting_types(RunConfig)[section]):
+        found |= setting_types(member)
+    return found
 
 
 def _form(annotation: Any) -> dict[str, Any]:

@@ -11,22 +11,12 @@ import re
 import types
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from eigenformer.config.model import (
-    CategoricalSpec,
-    EigenformerConfig,
-    EmbeddingSpec,
-    LinearSpec,
-    OnesSpec,
-)
-from eigenformer.config.run import DataConfig, RunConfig, TrainingConfig
-from eigenformer.config.settings import Settings
+from eigenformer.config.model import CategoricalSpec, EmbeddingSpec, LinearSpec, OnesSpec
+from eigenformer.config.run import RunConfig
+from eigenformer.config.settings import Settings, alternatives, setting_types
 
-_SECTIONS: tuple[tuple[str, type[Settings], str], ...] = (
-    ("The run", RunConfig, ""),
-    ("`data`", DataConfig, "data."),
-    ("`model`", EigenformerConfig, "model."),
-    ("`training`", TrainingConfig, "training."),
-)
+_SECTIONS = ("data", "model", "training")
+_MISSING = dataclasses.MISSING
 _ENCODERS = (EmbeddingSpec, CategoricalSpec, LinearSpec, OnesSpec)
 
 _HEAD = """# Every setting
@@ -42,15 +32,19 @@ of the dataclass, and — means that there is none.
 
 def settings_page() -> str:
     """The page, as Markdown."""
-    parts = [_HEAD]
-    for title, cls, prefix in _SECTIONS:
-        parts.append(f"## {title}\n\n{_summary(cls)}\n\n{_table(cls, prefix)}")
+    parts = [_HEAD, f"## The run\n\n{_summary(RunConfig)}\n\n{_table(RunConfig, '')}"]
+    for section in _SECTIONS:
+        members = alternatives(setting_types(RunConfig)[section])
+        parts.append(f"## `{section}`")
+        for cls in members:
+            if len(members) > 1:
+                parts.append(f"### `{section}.kind: {_kind(cls)}`")
+            parts.append(f"{_summary(cls)}\n\n{_table(cls, f'{section}.')}")
     parts.append(
         "## Encoders\n\nFor `model.node_encoder` and `model.edge_encoder`; `kind` tells which."
     )
     for cls in _ENCODERS:
-        kind = get_args(get_type_hints(cls)["kind"])[0]
-        parts.append(f"### `kind: {kind}`\n\n{_summary(cls)}\n\n{_table(cls, '')}".rstrip())
+        parts.append(f"### `kind: {_kind(cls)}`\n\n{_summary(cls)}\n\n{_table(cls, '')}".rstrip())
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
@@ -60,7 +54,8 @@ def _table(cls: type[Settings], prefix: str) -> str:
     rows = [
         f"| `{prefix}{field.name}` | {_type(hints[field.name])} | {_default(field)} | "
         f"{texts[field.name]} |"
-        for field in dataclasses.fields(cls)
+        # What must be given comes first.
+        for field in sorted(dataclasses.fields(cls), key=lambda f: f.default is not _MISSING)
         if field.name != "kind"
     ]
     if not rows:
@@ -68,6 +63,10 @@ def _table(cls: type[Settings], prefix: str) -> str:
     return "\n".join(
         ["| setting | type | default | what it does |", "| --- | --- | --- | --- |", *rows]
     )
+
+
+def _kind(cls: type[Settings]) -> str:
+    return get_args(get_type_hints(cls)["kind"])[0]
 
 
 def _summary(cls: type[Settings]) -> str:
@@ -86,8 +85,10 @@ def _type(annotation: Any) -> str:
     if origin is Literal:
         return ", ".join(f"`{member}`" for member in members)
     if origin in (Union, types.UnionType):
-        if any(isinstance(m, type) and issubclass(m, Settings) for m in members):
-            return "an encoder" + (" or null" if type(None) in members else "")
+        settings = [m for m in members if isinstance(m, type) and issubclass(m, Settings)]
+        if settings:
+            what = "an encoder" if _ENCODERS[0] in settings else "settings"
+            return what + (" or null" if type(None) in members else "")
         return " or ".join("null" if m is type(None) else _type(m) for m in members)
     if origin is tuple:
         return f"list of {members[0].__name__}"

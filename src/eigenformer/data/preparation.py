@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
+from eigenformer.config import ReadOptions, SplitOptions
 from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.benchmarks import BENCHMARKS, benchmark, builder
 from eigenformer.data.errors import DamagedError, DataError, Problem
-from eigenformer.data.own import OwnData
 from eigenformer.data.reading import check_used, own_files, read_own
 from eigenformer.data.spectra import Spectra, spectra_of
 from eigenformer.data.store import file_digest, remove_leftovers
 from eigenformer.data.tables import SUFFIXES
-from eigenformer.data.workspace import Sources
+from eigenformer.data.workspace import Workspace
 from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -54,48 +54,42 @@ class Prepared:
 
 def prepare(
     name: str,
-    raw_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    k: int | None = None,
+    workspace: Workspace | None = None,
+    *,
+    num_frequencies: int | None = None,
     size: int | None = None,
     seed: int = 0,
     official: bool = False,
     with_spectra: bool = True,
-    workers: int | None = None,
-    report: Reporter | None = None,
 ) -> Prepared:
     """A benchmark, ready to train on. What is there already, and whole, is used as it is.
 
     Args:
         name: One of the seven.
-        raw_dir: A folder with its raw files (default: ``EIGENFORMER_RAW_DIR``).
-        cache_dir: Where results go (default: ``EIGENFORMER_CACHE_DIR``, then the user's cache).
-        k: Keep the k lowest frequencies (default: all).
+        workspace: Where raw files and results are (default: as the environment says).
+        num_frequencies: Keep this many of the lowest frequencies (default: all).
         size: Number of graphs, for ``pattern`` and ``cluster``.
         seed: For ``pattern`` and ``cluster``.
         official: The published graphs of ``pattern`` and ``cluster``, downloaded.
         with_spectra: Whether to compute the spectra.
-        workers: Threads (default: all cores).
-        report: What to tell whom.
     """
-    report = report or Reporter()
     benchmark(name)
-    _check_counts(k=k, workers=workers)
-    sources = Sources.resolve(raw_dir, cache_dir)
+    _check_count(num_frequencies)
+    workspace = workspace or Workspace.resolve()
     chosen = {"size": size, "seed": seed, "official": official}
     origin = {"benchmark": name, "version": BUILD_VERSION, "settings": chosen}
     make = builder(name, size, seed, official)
     archive = _build(
-        sources.cache_dir / folder_name(name, size, seed, official),
+        workspace.cache_dir / folder_name(name, size, seed, official),
         origin,
-        lambda: sources.locate(name, make.layouts) if make.layouts else [],
-        lambda files: make.build(files, report),
-        report,
-        lambda: sources.fetch(name, make.layouts, report),
+        lambda: workspace.locate(name, make.layouts) if make.layouts else [],
+        lambda files: make.build(files, workspace.reporter),
+        workspace.reporter,
+        lambda: workspace.fetch(name, make.layouts),
     )
     spectra = None
     if with_spectra:
-        spectra = spectra_of(archive, k, sources.cache_dir / "spectra", workers, report)
+        spectra = _spectra(archive, num_frequencies, workspace.spectra_dir, workspace)
     return Prepared(name, archive, spectra)
 
 
@@ -111,27 +105,27 @@ def folder_name(name: str, size: int | None = None, seed: int = 0, official: boo
     return "-".join(parts)
 
 
-def _locked(path: Path, report: Reporter) -> FileLock:
+def _locked(path: Path, reporter: Reporter) -> FileLock:
     """The lock of a folder that is to be written; says so where another process has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.with_name(f".{path.name}.lock"))
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        report.say(f"waiting for another process that prepares {path.name}")
+        reporter.say(f"waiting for another process that prepares {path.name}")
         lock.acquire()
     return lock
 
 
 def prepare_own(
     path: str | Path,
-    options: OwnData | None = None,
+    options: ReadOptions | None = None,
     name: str | None = None,
-    cache_dir: str | Path | None = None,
-    k: int | None = None,
+    workspace: Workspace | None = None,
+    *,
+    split: SplitOptions | None = None,
+    num_frequencies: int | None = None,
     with_spectra: bool = True,
-    workers: int | None = None,
-    report: Reporter | None = None,
 ) -> Prepared:
     """The user's own graphs, ready to train on; rows that gave no graph are reported.
 
@@ -139,17 +133,16 @@ def prepare_own(
         path: A table of molecules, a folder of graphs in any form, or an archive.
         options: How to read it.
         name: What to call it in the cache (default: the file's or folder's own name).
-        cache_dir: As in :func:`prepare`, with the rest.
-        k: Keep the k lowest frequencies (default: all).
+        workspace: Where results go (default: as the environment says).
+        split: How to split it (default: as the data says, if it does).
+        num_frequencies: Keep this many of the lowest frequencies (default: all).
         with_spectra: Whether to compute the spectra.
-        workers: Threads (default: all cores).
-        report: What to tell whom.
     """
-    report, options, path = report or Reporter(), options or OwnData(), Path(path)
-    sources = Sources.resolve(None, cache_dir)
-    folder = None
-    _check_counts(k=k, workers=workers)
-    check_used(options, path)
+    path, options, split = Path(path), options or ReadOptions(), split or SplitOptions()
+    workspace = workspace or Workspace.resolve()
+    folder, reporter = None, workspace.reporter
+    _check_count(num_frequencies)
+    check_used(options, split, path)
     if is_archive(path):
         if name is not None:
             raise DataError(f"name: an archive stays where it is ({path})")
@@ -160,27 +153,32 @@ def prepare_own(
         _check_name(name)
         whole = path.resolve()
         files = own_files(whole)
-        _check_free(sources.cache_dir / name, name, whole)
-        folder = sources.cache_dir / "spectra"
-        settings = options.to_dict()
+        _check_free(workspace.cache_dir / name, name, whole)
+        folder = workspace.spectra_dir
+        settings = {**options.to_dict(), **split.to_dict()}
         origin = {"own": str(whole), "version": OWN_VERSION, "settings": settings}
-        make = partial(_import, path, options, report)
-        archive = _build(sources.cache_dir / name, origin, lambda: files, make, report)
+        make = partial(_import, path, options, split, reporter)
+        archive = _build(workspace.cache_dir / name, origin, lambda: files, make, reporter)
     rejected = archive.meta.get("rejected", [])
     for row in rejected[:_SHOWN]:
-        report.notice(str(Problem(str(path), row["reason"], row["line"])))
+        reporter.notice(str(Problem(str(path), row["reason"], row["line"])))
     if rejected:
         kept = f"{len(archive)} are in, the others are kept in the archive's meta['rejected']"
-        report.notice(f"{path}: {len(rejected)} rows gave no graph; {kept}")
-    spectra = spectra_of(archive, k, folder, workers, report) if with_spectra else None
+        reporter.notice(f"{path}: {len(rejected)} rows gave no graph; {kept}")
+    spectra = _spectra(archive, num_frequencies, folder, workspace) if with_spectra else None
     return Prepared(name, archive, spectra)
 
 
-def _check_counts(**counts: int | None) -> None:
+def _spectra(
+    archive: GraphArchive, num_frequencies: int | None, folder: Path | None, workspace: Workspace
+) -> Spectra:
+    return spectra_of(archive, num_frequencies, folder, workspace.workers, workspace.reporter)
+
+
+def _check_count(num_frequencies: int | None) -> None:
     """Before any long work."""
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise DataError(f"{name}: must be at least 1, got {count}")
+    if num_frequencies is not None and num_frequencies < 1:
+        raise DataError(f"num_frequencies: must be at least 1, got {num_frequencies}")
 
 
 def own_name(path: Path) -> str:
@@ -213,8 +211,10 @@ def _check_free(folder: Path, name: str, path: Path) -> None:
         raise DataError(f"name: '{name}' is taken by {owner}; choose another (--name)")
 
 
-def _import(path: Path, options: OwnData, report: Reporter, files: list[Path]) -> GraphArchive:
-    return read_own(path, options, report).archive
+def _import(
+    path: Path, options: ReadOptions, split: SplitOptions, reporter: Reporter, files: list[Path]
+) -> GraphArchive:
+    return read_own(path, options, split, reporter).archive
 
 
 def _build(
@@ -222,7 +222,7 @@ def _build(
     origin: dict[str, Any],
     locate: Callable[[], list[Path] | None],
     make: Callable[[list[Path]], GraphArchive],
-    report: Reporter,
+    reporter: Reporter,
     fetch: Callable[[], list[Path]] | None = None,
 ) -> GraphArchive:
     """The archive at ``path``: the one that is there, if it is what would be made, or made anew."""
@@ -230,15 +230,15 @@ def _build(
     archive = _current(path, origin, files)
     if archive is not None:  # nothing to write, so nothing to lock: the cache may be read-only
         return archive
-    lock = _locked(path, report)
+    lock = _locked(path, reporter)
     try:
         remove_leftovers(path)
-        archive = _current(path, origin, files, report)
+        archive = _current(path, origin, files, reporter)
         if archive is not None:  # another process was quicker
             return archive
         if files is None:
             files = fetch() if fetch is not None else []
-        report.say(f"building the archive in {path}")
+        reporter.say(f"building the archive in {path}")
         try:
             built = make(files)
         except DataError:
@@ -263,12 +263,12 @@ def _current(
     path: Path,
     origin: dict[str, Any],
     files: list[Path] | None,
-    report: Reporter | None = None,
+    reporter: Reporter | None = None,
 ) -> GraphArchive | None:
     """The archive that is there, if it is whole and made of the same things in the same way."""
     if not path.exists():
         return None
-    notice = report.notice if report is not None else lambda message: None
+    notice = reporter.notice if reporter is not None else lambda message: None
     try:
         archive = GraphArchive.open(path)
     except DamagedError as error:
@@ -287,7 +287,7 @@ def _current(
     return archive
 
 
-def changed_inputs(archive: GraphArchive, sources: Sources) -> list[Path] | None:
+def changed_inputs(archive: GraphArchive, workspace: Workspace) -> list[Path] | None:
     """The raw files whose checksums are no longer those that an archive was built from.
 
     None where that cannot be told: the raw files are not at hand, or it was not built from any.
@@ -296,7 +296,7 @@ def changed_inputs(archive: GraphArchive, sources: Sources) -> list[Path] | None
     files = None
     if "benchmark" in origin:
         layouts = builder(origin["benchmark"], **origin["settings"]).layouts
-        files = sources.locate(origin["benchmark"], layouts) if layouts else None
+        files = workspace.locate(origin["benchmark"], layouts) if layouts else None
     elif "own" in origin and Path(origin["own"]).exists():
         files = own_files(Path(origin["own"]))
     return None if files is None else _changed(_named(files), origin["inputs"], {})

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from eigenformer.config import ConfigError, RunConfig, load_preset, merge, presets
+from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.reproduction import finish_run
 from eigenformer.model_folder import load_model
 from eigenformer.nearest import unknown
 from eigenformer.ragged import RaggedGraphs
-from eigenformer.reporting import Reporter
 from eigenformer.training.evaluation import evaluate, seeded_batches
 from eigenformer.training.loading import TrainingData
 from eigenformer.training.planning import plan
@@ -111,9 +111,7 @@ def ablate(
     out: str | Path,
     wanted: Mapping[str, Any],
     draws: int = 4,
-    raw_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    report: Reporter | None = None,
+    workspace: Workspace | None = None,
 ) -> Ablation:
     """Trains every variant for every seed, taking up what is there, and tests it.
 
@@ -125,20 +123,19 @@ def ablate(
         wanted: Other settings than the preset's.
         draws: How often to draw for the test with a part of the frequencies; the draws are
             numbered from 0, so that the same ones are made every time.
-        raw_dir: As in :func:`plan`, with the rest.
-        cache_dir: The same.
-        report: The same.
+        workspace: Where raw files and prepared graphs are (default: as the environment says).
     """
     if not seeds or draws < 1:
         raise ConfigError("seeds, draws: at least one")
-    report = report or Reporter()
+    workspace = workspace or Workspace.resolve()
+    report = workspace.reporter
     outcomes = []
     for number, variant in enumerate(variants, 1):
         results = []
         for seed in seeds:
             settings = {**_settings(name, variant, wanted), "seed": seed}
             report.say(f"{name}, variant {number} of {len(variants)}: {variant.name}, seed {seed}")
-            config, data = plan(settings, raw_dir, cache_dir, report=report)
+            config, data = plan(settings, workspace)
             if not len(data.splits["test"]):
                 raise ConfigError(f"{config.data.dataset}: no graphs in the split 'test'")
             folder = Path(out) / f"{data.name}-{config.preset}-{variant.name}-seed{seed}"

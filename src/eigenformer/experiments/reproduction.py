@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eigenformer.config import RunConfig, load_preset
+from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.paper_tables import format_result, mean_and_deviation
 from eigenformer.reporting import Reporter
 from eigenformer.training.loading import TrainingData
@@ -20,9 +21,7 @@ def reproduce(
     seeds: Sequence[int],
     out: str | Path,
     wanted: dict[str, Any],
-    raw_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    report: Reporter | None = None,
+    workspace: Workspace | None = None,
 ) -> str:
     """Trains what is not trained yet, and returns mean ± deviation beside the paper's figure.
 
@@ -31,18 +30,17 @@ def reproduce(
         seeds: One run each, in a folder of its own below ``out``.
         out: Where the runs are; those that are there are taken up where they were stopped.
         wanted: Other settings than the preset's.
-        raw_dir: As in :func:`plan`, with the rest.
-        cache_dir: The same.
-        report: The same.
+        workspace: Where raw files and prepared graphs are (default: as the environment says).
     """
-    report = report or Reporter()
+    workspace = workspace or Workspace.resolve()
+    report = workspace.reporter
     record = load_preset(preset)
     base = {**wanted, "preset": preset}
     base["data"] = {"dataset": record.dataset, **wanted.get("data", {})}
     results = []
     for seed in seeds:
         folder = Path(out) / f"{preset}-seed{seed}"
-        config, data = plan({**base, "seed": seed}, raw_dir, cache_dir, report=report)
+        config, data = plan({**base, "seed": seed}, workspace)
         summary = finish_run(folder, config, data, report)
         results.append(float(summary["test"]))
         report.say(f"seed {seed}: test {summary['metric']} {summary['test']:.4f}")
