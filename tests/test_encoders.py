@@ -41,24 +41,24 @@ def test_ones_needs_no_features_and_no_parameters():
 
 
 def problem(encoder, features):
-    rows, reason = encoder.problem(features)
+    rows, reason = encoder.invalid(features)
     return rows.nonzero().view(-1).tolist(), reason
 
 
 def test_problems_are_found():
     embedding = EmbeddingEncoder(6, 4, 3)
-    assert embedding.problem(torch.tensor([0, 3])) is None
+    assert embedding.invalid(torch.tensor([0, 3])) is None
     rows, reason = problem(embedding, torch.tensor([0, 4, 1, -1]))
     assert (rows, reason) == ([1, 3], "type 4 in column 0, the encoder knows 0 to 3")
     assert "integer" in problem(embedding, torch.tensor([0.0]))[1]
     assert "2 features, the encoder takes 1" in problem(embedding, torch.zeros(3, 2).long())[1]
 
     categorical = CategoricalEncoder(6, [2, 5])
-    assert categorical.problem(torch.tensor([[1, 4]])) is None
+    assert categorical.invalid(torch.tensor([[1, 4]])) is None
     assert problem(categorical, torch.tensor([[1, 4], [2, 0]]))[0] == [1]
 
     linear = LinearEncoder(6, 2)
-    assert linear.problem(torch.zeros(3, 2)) is None
+    assert linear.invalid(torch.zeros(3, 2)) is None
     assert problem(linear, torch.tensor([[0.0, 1.0], [torch.nan, 0.0]]))[0] == [1]
     assert problem(linear, torch.tensor([[0.0, torch.inf]])) == ([0], "a NaN or infinite value")
     huge = torch.tensor([[0.0, 1e230]], dtype=torch.float64)  # infinite in the model's float32

@@ -1,4 +1,4 @@
-"""Batch norm that keeps less for its backward pass."""
+"""Batch norm that keeps less for its backward pass, and what it cannot normalise."""
 
 from __future__ import annotations
 
@@ -59,3 +59,13 @@ class _Normalize(torch.autograd.Function):
             d_y, y, inverse, None, None, mean, one, True, ctx.eps, [True, False, False]
         )
         return d_x, None, None, None, None
+
+
+def check_batch_norm(module: nn.Module, num_nodes: int) -> None:
+    """Raises an error that says what to do where one node is all there is to normalise over."""
+    norms = (m for m in module.modules() if isinstance(m, nn.BatchNorm1d))
+    if num_nodes < 2 and any(norm.training for norm in norms):
+        raise ValueError(
+            "graph 0 of the batch: x: a training batch of one node is too small for batch norm, "
+            "which needs at least two nodes; use a larger batch, or eval()"
+        )

@@ -8,6 +8,10 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from eigenformer.config import CategoricalSpec, EmbeddingSpec, EncoderSpec, LinearSpec
+from eigenformer.ragged import name_graph
 
 
 class FeatureEncoder(nn.Module, ABC):
@@ -17,7 +21,7 @@ class FeatureEncoder(nn.Module, ABC):
     def forward(self, features: Tensor) -> Tensor:
         """``[rows, *] → [rows, d]``."""
 
-    def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
+    def invalid(self, features: Tensor) -> tuple[Tensor, str] | None:
         """What is wrong with ``features``: the rows concerned and the reason; None if nothing."""
         return None
 
@@ -62,8 +66,8 @@ class EmbeddingEncoder(FeatureEncoder):
         # The map of each type, then of each row: there are fewer types than rows.
         return F.embedding(features.reshape(-1).long(), self.linear(self.embedding.weight))
 
-    def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
-        return _type_problem(features, [self.embedding.num_embeddings])
+    def invalid(self, features: Tensor) -> tuple[Tensor, str] | None:
+        return _invalid_types(features, [self.embedding.num_embeddings])
 
     def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
         types = torch.arange(self.embedding.num_embeddings, device=features.device)
@@ -98,8 +102,8 @@ class CategoricalEncoder(FeatureEncoder):
     def forward(self, features: Tensor) -> Tensor:
         return self.embedding(features.reshape(-1, len(self.sizes)).long() + self.offsets).sum(1)
 
-    def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
-        return _type_problem(features, self.sizes)
+    def invalid(self, features: Tensor) -> tuple[Tensor, str] | None:
+        return _invalid_types(features, self.sizes)
 
 
 class LinearEncoder(FeatureEncoder):
@@ -126,7 +130,7 @@ class LinearEncoder(FeatureEncoder):
     def _numbers(self, features: Tensor) -> Tensor:
         return features.reshape(-1, self.linear.in_features).to(self.linear.weight.dtype)
 
-    def problem(self, features: Tensor) -> tuple[Tensor, str] | None:
+    def invalid(self, features: Tensor) -> tuple[Tensor, str] | None:
         everywhere = torch.ones(len(features), dtype=torch.bool)
         if features.is_complex():
             return everywhere, "complex numbers, the encoder takes real ones"
@@ -162,11 +166,46 @@ class OnesEncoder(FeatureEncoder):
         return features.new_empty(1, 0), kind
 
 
+def build_encoder(spec: EncoderSpec, channels: int) -> FeatureEncoder:
+    """The encoder that a specification asks for, with new weights."""
+    if isinstance(spec, EmbeddingSpec):
+        return EmbeddingEncoder(channels, spec.num_types, spec.width, spec.no_edge_type)
+    if isinstance(spec, CategoricalSpec):
+        return CategoricalEncoder(channels, spec.sizes)
+    if isinstance(spec, LinearSpec):
+        return LinearEncoder(channels, spec.in_channels, spec.bias)
+    return OnesEncoder(channels)
+
+
+def checked_features(
+    batch: Data, attribute: str, encoder: FeatureEncoder, graph_of_row: Tensor
+) -> Tensor:
+    """The attribute's values, or an error that names the attribute and the graph."""
+    features = batch.get(attribute)
+    if isinstance(encoder, OnesEncoder) or not len(graph_of_row):
+        return graph_of_row.new_empty(len(graph_of_row), 0)
+    if features is None:
+        raise ValueError(
+            f"{name_graph(torch.ones_like(graph_of_row), graph_of_row)}: '{attribute}' is missing, "
+            f"and the model encodes it with {type(encoder).__name__}"
+        )
+    if len(features) != len(graph_of_row):
+        raise ValueError(
+            f"{attribute}: {len(features)} rows in the batch, expected {len(graph_of_row)}, one "
+            f"for every {'node' if attribute == 'x' else 'edge'}"
+        )
+    invalid = encoder.invalid(features)
+    if invalid is not None:
+        rows, reason = invalid
+        raise ValueError(f"{name_graph(rows, graph_of_row)}: {attribute}: {reason}")
+    return features
+
+
 def _width(features: Tensor) -> int:
     return 1 if features.dim() == 1 else features[0].numel() if len(features) else features.size(-1)
 
 
-def _type_problem(features: Tensor, sizes: Sequence[int]) -> tuple[Tensor, str] | None:
+def _invalid_types(features: Tensor, sizes: Sequence[int]) -> tuple[Tensor, str] | None:
     everywhere = torch.ones(len(features), dtype=torch.bool)
     if features.is_floating_point() or features.is_complex() or features.dtype == torch.bool:
         return everywhere, f"{features.dtype}, the encoder takes integer types"

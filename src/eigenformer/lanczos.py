@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,8 +35,8 @@ def lowest_eigenpairs(
         return None
     adjacency = sp.csr_array((np.ones(len(row)), (row, col)), shape=(num_nodes, num_nodes))
     # With it comes D^½, with a 1 for an isolated node.
-    laplacian, root = csgraph.laplacian(adjacency, normed=True, return_diag=True)
-    laplacian = sp.csc_array(laplacian)
+    normed, root = csgraph.laplacian(adjacency, normed=True, return_diag=True)
+    laplacian: sp.csc_array = sp.csc_array(cast(sp.csr_array, normed))
 
     # The null space is known exactly: D^½ on each connected component (1 on an isolated node).
     count, component = csgraph.connected_components(adjacency, directed=False)

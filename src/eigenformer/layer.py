@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from eigenformer.attention import SpectrumAwareAttention
-from eigenformer.batch_norm import BatchNorm
+from eigenformer.batch_norm import BatchNorm, check_batch_norm
 from eigenformer.edges import EncodedEdges
 from eigenformer.feed_forward import FeedForward
 from eigenformer.kernels import AttentionKernel, PhiTable, make_kernel
@@ -45,16 +45,6 @@ class DegreeScaler(nn.Module):
         """θ₁ + log(1 + d_i) θ₂, ``[Σn, d]``."""
         log_degrees = degrees.to(self.theta1.dtype).log1p()[:, None]
         return torch.addcmul(self.theta1, log_degrees, self.theta2)
-
-
-def check_batch_norm(module: nn.Module, num_nodes: int) -> None:
-    """Raises an error that says what to do where one node is all there is to normalise over."""
-    norms = (m for m in module.modules() if isinstance(m, nn.BatchNorm1d))
-    if num_nodes < 2 and any(norm.training for norm in norms):
-        raise ValueError(
-            "graph 0 of the batch: x: a training batch of one node is too small for batch norm, "
-            "which needs at least two nodes; use a larger batch, or eval()"
-        )
 
 
 class EigenformerLayer(nn.Module):

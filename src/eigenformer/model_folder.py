@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from eigenformer.config import (
     ConfigError,
     DataConfig,
-    EigenformerConfig,
     InputFormat,
+    ModelConfig,
     Settings,
     TrainingConfig,
     parse_yaml,
@@ -24,12 +24,12 @@ from eigenformer.config import (
 from eigenformer.config.old_formats import upgrade_card
 from eigenformer.files import write_atomic
 from eigenformer.options import Backend
-from eigenformer.outputs import Outputs
+from eigenformer.targets import Target
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from eigenformer.models.eigenformer import Eigenformer
+    from eigenformer.models.base import Model
 
 WEIGHTS, CARD = "model.safetensors", "model.json"
 _FORMAT = 2
@@ -56,8 +56,8 @@ class ModelCard(Settings):
         format: Of the folder.
     """
 
-    architecture: EigenformerConfig
-    outputs: Outputs | None = None
+    architecture: ModelConfig
+    outputs: Target | None = None
     input_format: InputFormat = field(default_factory=InputFormat)
     data: DataConfig | None = None
     training: TrainingConfig | None = None
@@ -72,7 +72,7 @@ class ModelCard(Settings):
             raise ConfigError(f"format: {self.format}, this version reads up to {_FORMAT}")
 
 
-def save_model(folder: str | Path, model: Eigenformer, card: ModelCard | None = None) -> None:
+def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) -> None:
     """Writes both files, each at once; weights first, so that the JSON always has them."""
     from safetensors.torch import save
 
@@ -90,12 +90,12 @@ def save_model(folder: str | Path, model: Eigenformer, card: ModelCard | None = 
     write_atomic(folder / CARD, f"{text}\n".encode())
 
 
-def load_model(folder: str | Path, backend: Backend = "auto") -> tuple[Eigenformer, ModelCard]:
+def load_model(folder: str | Path, backend: Backend = "auto") -> tuple[Model, ModelCard]:
     """The model of a folder, in evaluation mode, and its card. Executes nothing it reads."""
-    from eigenformer.models.eigenformer import Eigenformer
+    from eigenformer.models import build_model
 
     card = read_card(folder)
-    model = Eigenformer(card.architecture, backend)
+    model = build_model(card.architecture, backend)
     tensors = read_weights(folder)
     own = model.state_dict()
     for name in sorted(set(own) ^ set(tensors)):

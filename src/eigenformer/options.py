@@ -17,6 +17,23 @@ DegreeScaling = Literal["shared", "per_layer", "none"]
 FrequencyDraw = Literal["eigenspaces", "literal"]
 """What a random subset of frequencies is made of: whole eigenspaces, or single frequencies."""
 
+NORMS = {
+    "batch_norm": "eigenformer.batch_norm:BatchNorm",
+    "layer_norm": "torch.nn:LayerNorm",
+    "graph_norm": "torch_geometric.nn:GraphNorm",
+    "instance_norm": "torch_geometric.nn:InstanceNorm",
+}
+"""The norms of a layer by name, and the class of each."""
+
+FEED_FORWARDS = {"mlp": "eigenformer.feed_forward:FeedForward"}
+"""The feed-forward networks of a layer by name, and the class of each."""
+
+LOCAL_BRANCHES = {"gine": "eigenformer.local_branch:LocalBranch"}
+"""The local branches of a layer by name, and the class of each."""
+
+Convolution = Literal["gcn", "gin", "gine", "gated", "gps"]
+"""The layers of a message-passing network."""
+
 InitialBias = Literal["random", "targets"]
 """The bias of the head before training: random, or what suits the training targets."""
 

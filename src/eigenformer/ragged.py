@@ -47,12 +47,10 @@ class RaggedGraphs:
 
         ``dtype`` is the type to compute in (default: that of the spectrum).
         """
-        if not isinstance(data, Data):
-            raise TypeError(f"expected a PyG Data or Batch, got a {type(data).__name__}")
-        sizes = _sizes(data)
+        sizes = graph_sizes(data)
         node_graph = _graph_of_rows(sizes, _device(data))
         values, vectors, frequencies = _spectrum(data, sizes, dtype)
-        edge_index, edge_slot = _distinct(_edges(data, node_graph), len(node_graph))
+        edge_index, edge_slot = _distinct(checked_edges(data, node_graph), len(node_graph))
         return cls(
             sizes=sizes,
             frequencies=frequencies,
@@ -157,7 +155,16 @@ def _device(data: Data) -> torch.device:
     return torch.device("cpu")
 
 
-def _sizes(data: Data) -> tuple[int, ...]:
+def graph_of_nodes(data: Data) -> tuple[Tensor, int]:
+    """The graph of each node, ``[Σn]``, and how many graphs there are."""
+    sizes = graph_sizes(data)
+    return _graph_of_rows(sizes, _device(data)), len(sizes)
+
+
+def graph_sizes(data: Data) -> tuple[int, ...]:
+    """The nodes of each graph, which has some."""
+    if not isinstance(data, Data):
+        raise TypeError(f"expected a PyG Data or Batch, got a {type(data).__name__}")
     ptr, batch = data.get("ptr"), data.get("batch")
     if ptr is not None:
         sizes = ptr.diff().tolist()
@@ -205,7 +212,8 @@ def _spectrum(
     return values.to(dtype), vectors.to(dtype), frequencies
 
 
-def _edges(data: Data, node_graph: Tensor) -> Tensor:
+def checked_edges(data: Data, node_graph: Tensor) -> Tensor:
+    """``[2, M]``, all edges as they are given; an error where one is impossible."""
     edge_index = edges_of(data).to(node_graph.device)
     outside = ((edge_index < 0) | (edge_index >= len(node_graph))).any(0)
     if outside.any():

@@ -1,10 +1,10 @@
-"""How long work tells what it is doing: silent for a library, a bar for a terminal."""
+"""What is told on a terminal: how far long work is, notices, and tables. Silent for a library."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -29,8 +29,8 @@ class Reporter:
         """Something ordinary."""
 
     @contextmanager
-    def step(self, title: str, total: int, unit: str = "graphs", done: int = 0) -> Iterator[Step]:
-        """A stretch of work of ``total`` units, of which some may be done already."""
+    def step(self, title: str, total: int, unit: str = "graphs") -> Iterator[Step]:
+        """A stretch of work of ``total`` units."""
         yield _Quiet()
 
 
@@ -51,13 +51,24 @@ class TerminalReporter(Reporter):
         print(message, flush=True)
 
     @contextmanager
-    def step(self, title: str, total: int, unit: str = "graphs", done: int = 0) -> Iterator[Step]:
+    def step(self, title: str, total: int, unit: str = "graphs") -> Iterator[Step]:
         from tqdm import tqdm
 
         # disable=None: no bar where nobody watches.
         look = {"desc": title, "unit": f" {unit}", "unit_scale": True, "disable": None}
-        with tqdm(total=total, initial=done, **look) as bar:
+        with tqdm(total=total, **look) as bar:
             yield _Bar(bar)
+
+
+def print_columns(rows: Sequence[Sequence[str]], right: Collection[int]) -> None:
+    """Prints rows, the header first, with the columns ``right`` set to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip())
 
 
 class _Quiet:

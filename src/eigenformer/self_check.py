@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -54,7 +55,7 @@ def check_backends(backends: Sequence[Backend], seconds: float = 10.0) -> list[B
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(cases)
             # ψ's slope at 0 would turn the last digit of a product into the gradient's fourth.
-            settings = {"layers": 2, "psi": "identity"}
+            settings: dict[str, Any] = {"layers": 2, "psi": "identity"}
             model = Eigenformer.from_preset(_PRESETS[cases % len(_PRESETS)], **settings).eval()
             batch = _batch(model)
         oracle = _results(model, batch, "literal")

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from eigenformer.config import BenchmarkData, DataConfig, InputFormat, OwnData
+from eigenformer.config import BenchmarkData, ConfigError, DataConfig, InputFormat, OwnData
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS
@@ -28,14 +27,13 @@ from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.tables import is_table
 from eigenformer.data.workspace import Workspace
 from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
-from eigenformer.models.eigenformer import Eigenformer
-from eigenformer.nearest import unknown
+from eigenformer.models.base import Model
 from eigenformer.options import Backend
-from eigenformer.outputs import Outputs
+from eigenformer.targets import Target
 from eigenformer.training.features import check_columns, unseen_atoms
-from eigenformer.training.loading import TrainingData, describe, load_data, needs_spectrum
+from eigenformer.training.loading import TrainingData, load_data
 from eigenformer.training.planning import check_fit, try_model
-from eigenformer.training.predicting import evaluate, in_units, model_device, predict_batches
+from eigenformer.training.predicting import evaluate, model_device, predict_batches
 from eigenformer.training.run_folder import CONFIG, RunFolder
 
 
@@ -54,8 +52,8 @@ class TrainedModel:
     """
 
     name: str
-    model: Eigenformer
-    outputs: Outputs
+    model: Model
+    outputs: Target
     input_format: InputFormat
     data: DataConfig
     batch_size: int = 32
@@ -93,11 +91,6 @@ class TrainedModel:
         """Where it computes."""
         return model_device(self.model)
 
-    @property
-    def needs_spectrum(self) -> bool:
-        """Whether its graphs need their spectra."""
-        return needs_spectrum(self.model.config)
-
     def default_split(self, dataset: str | None = None) -> str:
         """Which graphs to look at: ``test``; of other data of the user's own, all."""
         if dataset is None or dataset in BENCHMARKS:
@@ -131,7 +124,7 @@ class TrainedModel:
                 raise ModelFolderError(f"{names}: for your own data; '{dataset}' is a benchmark")
             config = config.replace(**(columns or {}))
         split = split or self.default_split(dataset)
-        data = load_data(config, workspace, self.needs_spectrum)
+        data = load_data(config, workspace, self.model.needs_spectrum)
         if dataset is not None:
             check_columns(self.input_format, data.archive, dataset)
             data = self._understood(data)
@@ -159,11 +152,11 @@ class TrainedModel:
             graphs = self.dataset(graphs)
         parts = [found.output for found in predict_batches(self.model, graphs, batch_size)]
         empty = torch.zeros(0, self.model.config.out_channels)
-        return in_units(self.outputs, torch.cat(parts) if parts else empty)
+        return self.outputs.in_units(torch.cat(parts) if parts else empty)
 
     def dataset(self, archive: GraphArchive) -> GraphDataset:
         """The graphs of an archive as the model takes them, their spectra computed."""
-        if not self.needs_spectrum:
+        if not self.model.needs_spectrum:
             return GraphDataset(archive)
         return GraphDataset(archive, memory_spectra(archive, self.input_format.num_frequencies))
 
@@ -231,16 +224,13 @@ class TrainedModel:
         outputs, theirs = self.outputs, data.outputs
         if (theirs.level, theirs.kind) != (outputs.level, outputs.kind):
             raise ModelFolderError(
-                f"{data.name}: {describe(theirs)}, but the model predicts {describe(outputs)}"
+                f"{data.name}: {theirs.describe()}, but the model predicts {outputs.describe()}"
             )
-        if theirs.kind != "multiclass" or theirs.names == outputs.names or not theirs.names:
-            return data
-        for name in theirs.names:
-            if name not in outputs.names:
-                raise ModelFolderError(unknown(f"{data.name}: class '{name}'", name, outputs.names))
         field = data.archive.fields["y"]
-        places = np.array([outputs.names.index(name) for name in theirs.names])
-        values = np.where(field.values >= 0, places[field.values], field.values)
+        try:
+            values = outputs.renumbered(theirs, field.values)
+        except ConfigError as error:
+            raise ModelFolderError(f"{data.name}: {error}") from None
         archive = data.archive.with_field("y", replace(field, values=values))
         return replace(data, archive=archive, outputs=outputs)
 

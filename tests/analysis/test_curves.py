@@ -33,6 +33,19 @@ def test_the_best_epoch_follows_the_metric(tmp_path: Path, lower: str) -> None:
     assert second.validation.tolist() == [0.5, 0.2, 0.7]
 
 
+def test_a_run_says_itself_what_is_best(tmp_path: Path) -> None:
+    """A metric that the package does not know may be an error; equal ones are told by the loss."""
+    run = folder(tmp_path / "a", "nll", [0.5, 0.2, 0.2])
+    run.write_summary({"higher_is_better": False, "best_epoch": 3})
+    (found,) = run_curves([run.path])
+    assert (found.higher_is_better, found.best_epoch) == (False, 3)
+    tied = folder(tmp_path / "b", "accuracy", [0.5, 0.5, 0.5])
+    rows = tied.read_metrics()
+    rows[1]["val_loss"] = 1.5
+    tied.write_metrics(rows)
+    assert run_curves([tied.path])[0].best_epoch == 2
+
+
 def test_runs_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
     paths = [folder(tmp_path / parent / "run", "mae", [1.0]).path for parent in "ab"]
     assert [run.name for run in run_curves(paths)] == list(map(str, paths))

@@ -18,12 +18,12 @@ from eigenformer.data.fields import Field
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.models.eigenformer import Eigenformer
-from eigenformer.outputs import Outputs
+from eigenformer.targets import LabelTarget, NumberTarget
 from eigenformer.training.data_module import EpochBatches
 from eigenformer.training.losses import loss_sums, mean_loss
 from eigenformer.training.module import read_targets
 
-OUTPUTS = Outputs("node", "multilabel", 1)
+OUTPUTS = LabelTarget(level="node", kind="multilabel")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_entropies_are_those_of_the_attention(model, dataset):
     found = diagnose(model, dataset, OUTPUTS, limit=3)
     sums = np.zeros((2, 4))
     for place in (0, 3, 6):
-        weights = attention_of(model, dataset.batch([place])).weights.double().numpy()
+        weights = attention_of(model, dataset[place]).weights.double().numpy()
         n = weights.shape[-1]
         for layer, head, node in np.ndindex(2, 4, n):
             row = weights[layer, head, node]
@@ -130,7 +130,7 @@ def test_steps_that_move_the_bias_alone_are_counted(dataset):
         model.head.bias.fill_(1e4)
     zeros = np.zeros(7, np.float32)
     archive = dataset.archive.with_field("y", Field("graph", zeros, zeros.dtype))
-    graphs, outputs = GraphDataset(archive, dataset.spectra), Outputs()
+    graphs, outputs = GraphDataset(archive, dataset.spectra), NumberTarget()
     found = diagnose(model, graphs, outputs, batch_size=4)
     assert (found.steps, found.bias_steps) == (2, 2)
     frozen = diagnose(model, graphs, outputs, batch_size=4, frozen_norms=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenformer.analysis.graph_view import find_graph, view_graph
 from eigenformer.analysis.explanation import attention_of
+from eigenformer.analysis.graph_view import find_graph, view_graph
 from eigenformer.data.errors import DataError
 from eigenformer.data.sbm import pattern
 from eigenformer.models.eigenformer import Eigenformer

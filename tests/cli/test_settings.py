@@ -91,7 +91,7 @@ def test_another_kind_of_encoder_forgets_the_files(tmp_path):
         ("model:\n  layers: 1\n  hiden_dim: 16\n", "line 3: model.hiden_dim: .*'hidden_dim'"),
         ("seed: 0\nmodel:\n  dropout: high\n", "line 3: model.dropout: expected float"),
         ("modle:\n  layers: 1\n", "line 1: modle: unknown; the nearest is 'model'"),
-        ("model: 3\n", "line 1: model: expected settings, got 3"),
+        ("model: 3\n", "line 1: model: expected settings with a 'kind' .*, got 3"),
         ("model:\n  node_encoder:\n    knd: ones\n", "line 3: model.node_encoder.knd: .*'kind'"),
         ("model:\n  psi: sqrt\n", "line 2: model.psi: 'sqrt': unknown"),
     ],

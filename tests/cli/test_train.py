@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 import yaml
 
+from eigenformer import Eigenformer
 from eigenformer.cli import main
 from eigenformer.model_folder import load_model, read_card
 from eigenformer.training.run_folder import RunFolder
@@ -118,6 +120,23 @@ def test_limit_and_patience(table, tmp_path, capsys):
     assert summary["epochs"] < 40
 
 
+def test_the_backend_is_how_a_run_computes(table, tmp_path):
+    out = tmp_path / "run"
+    assert _train(table, out, "--target", "weight", "--backend", "literal") == 0
+    assert RunFolder(out).read_config().backend == "literal"
+    assert "literal" not in json.loads((out / "model.json").read_text())["architecture"].values()
+    assert Eigenformer.load(out).backend == "auto"
+
+
+def test_a_backend_that_is_not_there_is_found_before_training(table, tmp_path, monkeypatch, capsys):
+    missing = None, "it was not compiled"
+    monkeypatch.setattr("eigenformer.kernels.native.binding.load", lambda: missing)
+    out = tmp_path / "run"
+    assert _train(table, out, "--target", "weight", "--backend", "native") == 2
+    assert "backend: 'native': it was not compiled" in capsys.readouterr().err
+    assert not out.exists()
+
+
 @pytest.mark.parametrize("precision", ["bf16", "64"])
 def test_precision(table, tmp_path, precision):
     assert _train(table, tmp_path / "run", "--target", "weight", "--precision", precision) == 0
@@ -136,6 +155,7 @@ def test_precision(table, tmp_path, precision):
         (["zinc", "--model.layers", "many"], "model.layers: expected int, got 'many'"),
         (["zinc", "--target", "y"], "for your own data"),
         (["zinc", "--precision", "8"], "precision: '8': unknown"),
+        (["zinc", "--backend", "torhc"], "backend: 'torhc': unknown; the nearest is 'torch'"),
         (["zinc", "--config", "nowhere.yaml"], "there is no such file"),
         ([], "which data?"),
         (["--resume", "nowhere"], "not a run folder"),

@@ -7,7 +7,15 @@ import pickle
 import numpy as np
 import pytest
 
-from eigenformer.config import CategoricalSpec, ConfigError, EigenformerConfig, OnesSpec
+from eigenformer.config import (
+    CategoricalSpec,
+    ConfigError,
+    EigenformerConfig,
+    OnesSpec,
+    RunConfig,
+    load_preset,
+)
+from eigenformer.config.settings import alternatives, setting_types
 
 SETTINGS = {"node_encoder": {"kind": "linear", "in_channels": 3}}
 
@@ -27,6 +35,10 @@ def test_round_trip():
         ({"hiden_dim": 8}, "hiden_dim: unknown; the nearest is 'hidden_dim'"),
         ({"pooling": "summ"}, "pooling: 'summ': unknown; the nearest is 'sum'"),
         ({"attention_backend": "torch"}, "attention_backend: unknown"),
+        ({"norm": "batchnorm"}, "norm: 'batchnorm': unknown; the nearest is 'batch_norm'"),
+        ({"feed_forward": "mlps"}, "feed_forward: 'mlps': unknown; the nearest is 'mlp'"),
+        ({"local_branch": "gin"}, "local_branch: 'gin': unknown; the nearest is 'gine'"),
+        ({"norm": "layer_norm", "norm_affine": True}, "norm_affine: only batch_norm takes it"),
         ({"layers": "12"}, "layers: expected int, got '12'"),
         ({"layers": True}, "layers: expected int, got True"),
         ({"layers": 0}, "layers: must be positive, got 0"),
@@ -92,3 +104,23 @@ def test_numbers_of_numpy_are_numbers():
         node_encoder=OnesSpec(), layers=np.int64(3), dropout=np.float64(0.1), norm_affine=np.True_
     )
     assert (config.layers, config.dropout, config.norm_affine) == (3, 0.1, True)
+
+
+def test_the_kind_tells_the_network():
+    preset = load_preset("zinc")
+    values = {"data": {"dataset": "zinc"}, "preset": "zinc", "training": preset.training.to_dict()}
+    model = {**SETTINGS, "kind": "message_passing", "convolution": "gcn"}
+    config = RunConfig.from_dict({**values, "model": model}).model
+    assert (config.convolution, config.needs_spectrum) == ("gcn", False)
+    assert RunConfig.from_dict({**values, "model": preset.model.to_dict()}).model == preset.model
+    with pytest.raises(ConfigError, match="model.kind: 'eigen': unknown; .* 'eigenformer'"):
+        RunConfig.from_dict({**values, "model": {**model, "kind": "eigen"}})
+    with pytest.raises(ConfigError, match="model: expected settings with a 'kind'"):
+        RunConfig.from_dict({**values, "model": SETTINGS})
+
+
+def test_a_setting_has_one_type_in_all_networks():
+    types: dict[str, object] = {}
+    for member in alternatives(setting_types(RunConfig)["model"]):
+        for name, annotation in setting_types(member).items():
+            assert types.setdefault(name, annotation) == annotation or name == "kind"

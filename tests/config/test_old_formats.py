@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from eigenformer.cli import main
-from eigenformer.config import ConfigError, DataConfig, EigenformerConfig, RunConfig, load_preset
+from eigenformer.config import BenchmarkData, ConfigError, EigenformerConfig, RunConfig, load_preset
 from eigenformer.config.old_formats import upgrade_card, upgrade_run
 from eigenformer.model_folder import read_card
 from eigenformer.training.run_folder import RunFolder
@@ -38,6 +38,7 @@ def test_settings_of_today_are_left_alone() -> None:
     values = {"model": {"layers": 2}, "backend": "literal"}
     assert upgrade_run(values) == values
     assert upgrade_run({"model": None}) == {"model": None}
+    assert upgrade_run(upgrade_run(older("torch"))) == upgrade_run(older("torch"))
     assert upgrade_run({"model": {"attention_backend": "torch"}, **values}) == values
 
 
@@ -59,3 +60,19 @@ def test_only_files_of_older_versions_may_name_it() -> None:
         EigenformerConfig.from_dict(
             {**load_preset("zinc").model.to_dict(), "attention_backend": "torch"}
         )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(True, "gine"), (False, None), ("true", "gine"), ("gine", "gine")]
+)
+def test_the_local_branch_was_once_there_or_not(old: object, new: str | None) -> None:
+    assert upgrade_run({"model": {"local_branch": old}}) == {"model": {"local_branch": new}}
+
+
+def test_a_model_of_an_older_run_was_an_eigenformer() -> None:
+    values = older("auto")
+    del values["model"]["kind"]
+    values["model"]["local_branch"] = False
+    assert RunConfig.from_dict(upgrade_run(values)).model == load_preset("zinc").model
+    card = upgrade_card({"architecture": values["model"]})
+    assert card["architecture"]["kind"] == "eigenformer"

@@ -27,7 +27,7 @@ def test_a_part_of_the_settings_is_checked_by_itself():
         ({"training": {"epochs": "3"}}, "^training.epochs: expected int"),
         ({"training": {"epoch": 3}}, "^training.epoch: unknown; the nearest is 'epochs'"),
         ({"model": {"node_encoder": 3}}, "^model.node_encoder: expected settings with a 'kind'"),
-        ({"model": None}, "^model: expected settings, got None"),
+        ({"model": None}, "^model: expected settings with a 'kind' .*, got None"),
     ):
         with pytest.raises(ConfigError, match=message):
             RunConfig.check_part(part)

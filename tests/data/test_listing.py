@@ -15,7 +15,7 @@ def test_an_empty_cache_lists_the_benchmarks(tmp_path):
 
 def test_what_is_there(tmp_path, saved):
     sources = Workspace(None, tmp_path)
-    prepare("pattern", cache_dir=tmp_path, size=10)
+    prepare("pattern", workspace=Workspace(None, tmp_path), size=10)
     entries = {entry.name: entry for entry in list_entries(sources)}
     assert set(entries) == {*BENCHMARKS, "pattern-n10", "graphs"}
     pattern = entries["pattern-n10"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eigenformer.data import DataError, GraphArchive, ReadOptions, read_own
+from eigenformer.data import DataError, GraphArchive, ReadOptions, SplitOptions, read_own
 from eigenformer.data.splits import scaffold_split
 
 pytest.importorskip("rdkit")
@@ -120,8 +120,8 @@ def test_splits_of_molecules(tmp_path, method):
     smiles = [ring + "C" * n for ring in rings for n in range(8)]
     rows = "".join(f"{i},{s},{i % 2}\n" for i, s in enumerate(smiles))
     path.write_text("id,smiles,y\n" + rows)
-    options = ReadOptions(targets=("y",), split_by=method, identifier="id", fractions=(0.6, 0.2, 0.2))
-    archive = read_own(path, options).archive
+    options = ReadOptions(targets=("y",), identifier="id")
+    archive = read_own(path, options, SplitOptions(method, (0.6, 0.2, 0.2))).archive
     assert archive.statistics.splits == (24, 8, 8)
     if method == "scaffold":
         assert archive.split.tolist() == scaffold_split(smiles, (0.6, 0.2, 0.2)).tolist()

@@ -202,18 +202,6 @@ def test_threads_of_the_caller_are_left_as_they_were(saved):
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize("lengths", [(), (0,), (3,), (5, 0, 123_456)])
-def test_an_array_that_grew_is_numpys_own(lengths, tmp_path):
-    parts = [np.random.default_rng(0).normal(size=n) for n in lengths]
-    with module._GrowingArray(tmp_path / "x.npy") as growing:
-        for part in parts:
-            growing.append(part)
-    array = np.load(tmp_path / "x.npy")
-    assert array.dtype == np.float32
-    expected = np.concatenate([np.zeros(0), *parts]).astype(np.float32)
-    np.testing.assert_array_equal(array, expected)
-
-
 def test_graphs_without_any_edge(tmp_path):
     graphs = [Data(x=torch.ones(n, 1), edge_index=torch.zeros(2, 0).long()) for n in (1, 3)]
     archive = GraphArchive.from_data_list(graphs).save(tmp_path / "graphs")

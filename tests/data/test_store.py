@@ -8,6 +8,7 @@ import pytest
 
 from eigenformer.data.errors import DamagedError
 from eigenformer.data.store import (
+    GrowingArray,
     _digest,
     file_digest,
     open_store,
@@ -143,3 +144,15 @@ def test_the_digest_sees_every_block(tmp_path, monkeypatch):
         file.write_bytes(data)
         seen.add(file_digest(file))
     assert len(seen) == 35
+
+
+@pytest.mark.parametrize("lengths", [(), (0,), (3,), (5, 0, 123_456)])
+def test_an_array_that_grew_is_numpys_own(lengths, tmp_path):
+    parts = [np.random.default_rng(0).normal(size=n) for n in lengths]
+    with GrowingArray(tmp_path / "x.npy") as growing:
+        for part in parts:
+            growing.append(part)
+    array = np.load(tmp_path / "x.npy")
+    assert array.dtype == np.float32
+    expected = np.concatenate([np.zeros(0), *parts]).astype(np.float32)
+    np.testing.assert_array_equal(array, expected)

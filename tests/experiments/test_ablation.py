@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from eigenformer.config import ConfigError
-from eigenformer.experiments import reproduction
+from eigenformer.experiments import sweep
 from eigenformer.experiments.ablation import (
     Ablation,
     Outcome,
@@ -39,7 +39,7 @@ def _found(name: str = "zinc-feat", higher: bool = False) -> Ablation:
     outcomes = [
         Outcome(variant, 10, (0.1 / share, 0.12 / share), (0.2 / share, 0.22 / share), share)
         for variant in frequency_variants([1.0, 0.8, 0.2])
-        for share in [variant.model["frequency_fraction"]]
+        for share in [variant.settings["model"]["frequency_fraction"]]
     ]
     return Ablation(name, "mae", (0, 1), 30, None, higher, tuple(outcomes))
 
@@ -48,7 +48,11 @@ def test_every_fraction_twice_but_all_frequencies_once() -> None:
     names = [variant.name for variant in frequency_variants([0.2, 1.0, 0.8, 0.2])]
     expected = ["all", "0.8-eigenspaces", "0.8-literal", "0.2-eigenspaces", "0.2-literal"]
     assert names == expected
-    assert [v.model["degree_scaler"] for v in scaler_variants()] == ["shared", "per_layer", "none"]
+    assert [v.settings["model"]["degree_scaler"] for v in scaler_variants()] == [
+        "shared",
+        "per_layer",
+        "none",
+    ]
     with pytest.raises(ConfigError, match=r"fractions: must be in \(0, 1\], got 1.5"):
         frequency_variants([1.5])
 
@@ -108,7 +112,7 @@ def test_the_degree_scaler_of_real_graphs(tmp_path: Path) -> None:
 
 def test_what_the_ablation_changes_cannot_be_set(tmp_path: Path) -> None:
     wanted = {"model": {"degree_scaler": "none"}}
-    with pytest.raises(ConfigError, match="degree_scaler: this is what the ablation changes"):
+    with pytest.raises(ConfigError, match="degree_scaler: this is what the variants change"):
         ablate("pattern", scaler_variants(), [0], tmp_path, wanted)
 
 
@@ -118,6 +122,6 @@ def test_a_stopped_ablation_says_how_to_go_on(
     def stop(*arguments: object) -> None:
         raise Interrupted("stopped")
 
-    monkeypatch.setattr(reproduction, "start_run", stop)
+    monkeypatch.setattr(sweep, "start_run", stop)
     with pytest.raises(Interrupted, match="-shared-seed0; the same command again goes on there"):
         ablate("pattern", scaler_variants(), [0], tmp_path, TINY)

@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from eigenformer.analysis.explanation import Explanation, explain
+from eigenformer.analysis.explanation import Explanation, attention_of, explain
 from eigenformer.analysis.filters import learned_filters
 from eigenformer.analysis.graph_view import find_graph
-from eigenformer.analysis.explanation import attention_of
 from eigenformer.models.eigenformer import Eigenformer
-from eigenformer.outputs import Outputs
 from eigenformer.pages import explain_page
 from eigenformer.pages.explain import pack_attention
+from eigenformer.targets import NumberTarget
 from tests.pages.test_page import EVIL, _data, _Tags
 
 
@@ -36,7 +35,7 @@ def test_a_page_of_forty_atoms_in_96_heads_is_small() -> None:
     subject = find_graph("C" * 20 + "c1ccccc1" + "N" * 14, featurizer="zinc")
     seen = attention_of(model, subject.data)
     explanation = Explanation(
-        *("zinc", subject, Outputs(), seen.prediction.numpy(), None, seen.weights.numpy()),
+        *("zinc", subject, NumberTarget(), seen.prediction.numpy(), None, seen.weights.numpy()),
         learned_filters(model),
     )
     page = explain_page(explanation)

@@ -19,10 +19,12 @@ _EXACT = [
 _TINY = ["--model.layers", "1", "--model.hidden_dim", "16", "--model.phi_width", "4"]
 
 
-@pytest.mark.parametrize("task", ["numbers", "weighted classes of nodes"])
+@pytest.mark.parametrize("task", ["numbers", "with features", "weighted classes of nodes"])
 def test_two_processes_have_the_losses_of_one(table, tmp_path, task):
     data = [table, "--target", "weight", "--batch-size", "16"]
-    if task != "numbers":  # nine graphs a step: shares of five and four
+    if task == "with features":  # W_R has a bias without a gradient
+        data += ["--model.feature_attention", "true"]
+    if task == "weighted classes of nodes":  # nine graphs a step: shares of five and four
         data = ["pattern", "--data.size", "40", "--batch-size", "9"]
     rows = {}
     for devices in (1, 2):

@@ -8,10 +8,10 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.models.eigenformer import Eigenformer
-from eigenformer.outputs import Outputs
+from eigenformer.targets import NumberTarget
 from eigenformer.training.evaluation import evaluate, seeded_batches
 
-OUTPUTS = Outputs("node", "regression", 1)  # a figure that every change of an output changes
+OUTPUTS = NumberTarget(level="node")  # a figure that every change of an output changes
 
 
 def _dataset() -> GraphDataset:

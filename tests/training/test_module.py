@@ -12,7 +12,7 @@ from eigenformer.config import TrainingConfig
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.spectra import memory_spectra
-from eigenformer.outputs import Outputs
+from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget
 from eigenformer.training import GraphDataModule, TrainingModule, evaluate
 from eigenformer.training.loop import quiet
 from eigenformer.training.module import TrainingError
@@ -57,11 +57,11 @@ def _fit(dataset, outputs, epochs=80, **changes):
 
 def test_a_tiny_set_is_overfitted_to_near_zero_loss():
     dataset = _dataset(8, lambda index, _: torch.tensor([float(index % 3) - 1]))
-    task = _fit(dataset, Outputs())
-    assert task.report["train_loss"] < 0.05
-    assert evaluate(task.model, dataset, task.outputs) < 0.1
-    assert task.report["val_mae"] == pytest.approx(
-        evaluate(task.model, dataset, task.outputs, batch_size=8), abs=1e-6
+    task = _fit(dataset, NumberTarget())
+    assert task.logged["train_loss"] < 0.05
+    assert evaluate(task.model, dataset, task.outputs)["mae"] < 0.1
+    assert task.logged["val_mae"] == pytest.approx(
+        evaluate(task.model, dataset, task.outputs, batch_size=8)["mae"], abs=1e-6
     )
 
 
@@ -71,31 +71,31 @@ def test_several_targets_with_missing_labels():
         values[index % 2] = float("nan") if index < 4 else values[index % 2]
         return torch.tensor([values])
 
-    task = _fit(_dataset(8, target), Outputs(num_outputs=2, mean=(0.5, 1.5), scale=(0.5, 1.1)))
-    assert task.report["train_loss"] < 0.1
+    task = _fit(_dataset(8, target), NumberTarget(num_outputs=2, mean=(0.5, 1.5), scale=(0.5, 1.1)))
+    assert task.logged["train_loss"] < 0.1
 
 
 @pytest.mark.parametrize(
     ("outputs", "target"),
     [
-        (Outputs(kind="multiclass", num_outputs=3), lambda i, _: torch.tensor([i % 3])),
-        (Outputs(kind="multilabel", num_outputs=2),
+        (ClassTarget(num_outputs=3), lambda i, _: torch.tensor([i % 3])),
+        (LabelTarget(num_outputs=2, kind="multilabel"),
          lambda i, _: torch.tensor([[i % 2, i % 3 > 0]]).float()),
-        (Outputs("node", "binary"), lambda _, g: (g.x[:, 0] > 10).long()),
-        (Outputs("node", "multiclass", 3), lambda _, g: g.x[:, 0] % 3),
+        (LabelTarget(level="node"), lambda _, g: (g.x[:, 0] > 10).long()),
+        (ClassTarget(level="node", num_outputs=3), lambda _, g: g.x[:, 0] % 3),
     ],
     ids=["classes", "labels", "node labels", "node classes"],
 )  # fmt: skip
 def test_every_kind_of_task_is_learnt(outputs, target):
     task = _fit(_dataset(9, target), outputs, epochs=40)
-    assert task.report["train_loss"] < 0.2
-    assert task.report[f"val_{outputs.metric}"] > 0.95
+    assert task.logged["train_loss"] < 0.2
+    assert task.logged[f"val_{outputs.metric}"] > 0.95
 
 
 @pytest.mark.parametrize(("share", "batches"), [(0.0, 0), (0.25, 1), (0.5, 2), (1.0, 4)])
 def test_frozen_norms_keep_their_statistics(share, batches):
     dataset = _dataset(4, lambda i, _: torch.tensor([1.0]))
-    task = _fit(dataset, Outputs(), 4, freeze_norms_after=share)
+    task = _fit(dataset, NumberTarget(), 4, freeze_norms_after=share)
     for norm in (task.model.input_norm, task.model.layers[0].norm1):
         assert norm.num_batches_tracked == batches
         assert torch.equal(norm.running_mean, torch.zeros_like(norm.running_mean)) == (not batches)
@@ -105,4 +105,4 @@ def test_a_nan_loss_stops_training_and_says_where():
     dataset = _dataset(4, lambda i, _: torch.tensor([1.0]))
     dataset.archive.fields["y"].values[:] = np.inf
     with pytest.raises(TrainingError, match=r"the loss is inf in epoch 1, step 1.*lower --lr"):
-        _fit(dataset, Outputs(), 2)
+        _fit(dataset, NumberTarget(), 2)

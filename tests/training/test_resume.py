@@ -7,8 +7,12 @@ import signal
 from pathlib import Path
 
 import pytest
+import torch
+import yaml
 
 from eigenformer.cli import main
+from eigenformer.kernels.native import load
+from eigenformer.training.checkpoint_io import AtomicCheckpointIO
 from eigenformer.training.run_folder import RunFolder
 from tests.training.samples import SMALL, finish, start, wait_for_epochs
 
@@ -17,7 +21,7 @@ _RANDOM = [
     *("--model.dropout", "0.1", "--model.attention_dropout", "0.2"),
     *("--model.frequency_fraction", "0.7", "--epochs", "12"),
     # What a step of the paper's models does not have.
-    *("--model.node_potentials", "4", "--model.local_branch", "true", "--model.head_layers", "2"),
+    *("--model.node_potentials", "4", "--model.local_branch", "gine", "--model.head_layers", "2"),
     *("--training.recompute_statistics", "2", "--training.initial_bias", "targets"),
 ]
 
@@ -51,6 +55,42 @@ def test_killed_and_resumed_ends_with_the_same_bits(unstopped, table, tmp_path):
     summaries = [RunFolder(p).read_summary() for p in (tmp_path / "run", unstopped)]
     assert summaries[0]["test"] == summaries[1]["test"]
     assert summaries[0]["epochs"] == 12
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_run_of_an_older_version_goes_on_with_its_own_backend(unstopped, table, tmp_path):
+    """When the backend was part of the model, ``config.yaml`` said so there."""
+    command = [*_command(table, "run"), "--backend", "torch"]
+    (tmp_path / "whole").mkdir()
+    assert finish(*command, cwd=tmp_path / "whole")[0] == 0
+    process = start(*command, cwd=tmp_path)
+    wait_for_epochs(process, tmp_path / "run", 2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    file = tmp_path / "run" / "config.yaml"
+    settings = yaml.safe_load(file.read_text())
+    settings["model"]["attention_backend"] = settings.pop("backend")
+    file.write_text(yaml.safe_dump(settings))
+    code, output = finish("train", "--resume", "run", cwd=tmp_path)
+    assert code == 0, output
+    for name in ("model.safetensors", "model.json", "metrics.csv"):
+        found = (tmp_path / "run" / name).read_bytes()
+        assert found == (tmp_path / "whole" / "run" / name).read_bytes(), name
+    if load()[0] is not None:  # otherwise, the default is the same backend
+        assert found != (unstopped / "metrics.csv").read_bytes()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_a_checkpoint_of_an_earlier_version_is_resumed_to_the_same_bits(unstopped, table, tmp_path):
+    process = start(*_command(table, "run"), cwd=tmp_path)
+    wait_for_epochs(process, tmp_path / "run", 2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    checkpoint = tmp_path / "run" / "last.ckpt"
+    torch.save(AtomicCheckpointIO().load_checkpoint(checkpoint), checkpoint)
+    assert main(["train", "--resume", str(tmp_path / "run")]) == 0
+    for name in ("model.safetensors", "metrics.csv"):
+        assert (tmp_path / "run" / name).read_bytes() == (unstopped / name).read_bytes(), name
 
 
 def test_the_same_command_twice_gives_the_same_metrics(unstopped, table, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenformer.outputs import LOWER_IS_BETTER
+from eigenformer.targets import LOWER_IS_BETTER
 from eigenformer.training.run_folder import METRICS, RunError, RunFolder
 
 
@@ -61,10 +61,10 @@ def _curves(folder: RunFolder, name: str) -> RunCurves:
     )
     if metric is None or "train_loss" not in rows[0]:
         raise RunError(f"{folder.path / METRICS}: damaged (no loss, or no metric of validation)")
-    higher = metric not in LOWER_IS_BETTER
+    summary = folder.read_summary()
+    higher = summary.get("higher_is_better", metric not in LOWER_IS_BETTER)
     values = np.array([row[f"val_{metric}"] for row in rows])
-    known = np.where(np.isnan(values), -np.inf, values if higher else -values)
-    test = folder.read_summary().get("test")
+    test, best = summary.get("test"), summary.get("best_epoch")
     return RunCurves(
         name=name,
         metric=metric,
@@ -72,6 +72,13 @@ def _curves(folder: RunFolder, name: str) -> RunCurves:
         epochs=np.array([row["epoch"] for row in rows]),
         train_loss=np.array([row["train_loss"] for row in rows]),
         validation=values,
-        best_epoch=int(rows[int(known.argmax())]["epoch"]),
+        best_epoch=best if isinstance(best, int) else _best_epoch(rows, values, higher),
         test=test if isinstance(test, int | float) else None,
     )
+
+
+def _best_epoch(rows: list[dict[str, float]], values: np.ndarray, higher: bool) -> int:
+    """The epoch with the best metric; the lower loss decides between equal ones."""
+    known = np.where(np.isnan(values), np.inf, -values if higher else values)
+    losses = [row.get("val_loss", np.nan) for row in rows]
+    return int(rows[int(np.lexsort((losses, known))[0])]["epoch"])

@@ -15,12 +15,11 @@ from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
 from eigenformer.data.workspace import Workspace
 from eigenformer.models.eigenformer import Eigenformer
-from eigenformer.outputs import Outputs
+from eigenformer.targets import Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.features import unseen_atoms
 from eigenformer.training.loading import load_data
-from eigenformer.training.module import read_targets
-from eigenformer.training.predicting import in_units, predict_batches
+from eigenformer.training.predicting import predict_batches
 
 MOST_WEIGHTS = 20_000_000
 """Above this many attention weights a page is too heavy to open."""
@@ -45,7 +44,7 @@ class Explanation:
 
     model: str
     subject: GraphView
-    outputs: Outputs
+    outputs: Target
     prediction: np.ndarray
     target: np.ndarray | None
     attention: np.ndarray
@@ -111,7 +110,7 @@ def explain(
         trained.name,
         subject,
         trained.outputs,
-        in_units(trained.outputs, seen.prediction).numpy(),
+        trained.outputs.in_units(seen.prediction).numpy(),
         _target(trained.outputs, subject.data, len(seen.prediction)),
         seen.weights.numpy(),
         learned_filters(model),
@@ -131,11 +130,10 @@ def _own_graph(trained: TrainedModel, split: str, index: int, workspace: Workspa
     return GraphView(f"{data.name}, {split} graph {index}", subject.data, subject.drawing)
 
 
-def _target(outputs: Outputs, data: Data, rows: int) -> np.ndarray | None:
+def _target(outputs: Target, data: Data, rows: int) -> np.ndarray | None:
     """The truth, where the graph carries it in the form that the model was trained with."""
     if data.get("y") is None:
         return None
-    columns = 1 if outputs.kind == "multiclass" else outputs.num_outputs
-    if not isinstance(data.y, torch.Tensor) or data.y.numel() != rows * columns:
+    if not isinstance(data.y, torch.Tensor) or data.y.numel() != rows * outputs.num_values:
         return None
-    return read_targets(outputs, data).numpy()
+    return outputs.read(data).numpy()

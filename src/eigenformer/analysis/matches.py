@@ -30,6 +30,7 @@ import torch
 
 from eigenformer.analysis.adjacency import adjacency_matrices, spread
 from eigenformer.data.batching import GraphDataset
+from eigenformer.models import build_model
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.reporting import Reporter
 from eigenformer.training.predicting import predict_batches
@@ -132,7 +133,7 @@ def untrained(model: Eigenformer, seed: int = 0) -> Eigenformer:
     """The same architecture with new weights: what there is before anything is learned."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Eigenformer(model.config, model.backend).to(next(model.parameters()).dtype)
+        return build_model(model.config, model.backend).to(next(model.parameters()).dtype)
 
 
 def match_table(learned: Matches, new: Matches) -> str:

@@ -17,7 +17,7 @@ from eigenformer.config import RunConfig
 from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.paper_tables import PAPER_TABLES, paper_table
 from eigenformer.model_folder import load_model, read_card
-from eigenformer.outputs import Outputs
+from eigenformer.targets import Target
 from eigenformer.training.loading import load_data
 from eigenformer.training.run_folder import RunFolder
 
@@ -114,7 +114,7 @@ class RunReport:
     config: RunConfig
     summary: dict[str, Any]
     metrics: list[dict[str, float]]
-    outputs: Outputs | None
+    outputs: Target | None
     comparison: Comparison | None
     filters: Filters | None
     test: TestResults | None
@@ -204,9 +204,5 @@ def _test(folder: RunFolder, examples: int, workspace: Workspace | None) -> Test
         )
         for graph in order[:examples]
     )
-    pairs = None
-    outputs = card.outputs
-    if (outputs.level, outputs.kind, outputs.num_outputs) == ("graph", "regression", 1):
-        pairs = np.stack([np.concatenate(found.targets), np.concatenate(found.predictions)], 1)
-        pairs = pairs[..., 0]
+    pairs = card.outputs.pairs(found.predictions, found.targets)
     return TestResults(found.errors, pairs, drawn)

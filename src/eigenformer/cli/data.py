@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eigenformer.cli.columns import print_columns
 from eigenformer.cli.settings import workspace_of
 from eigenformer.config import ReadOptions, Settings, SplitOptions
 from eigenformer.config.settings import setting_types
+from eigenformer.reporting import print_columns
 
 if TYPE_CHECKING:
     from eigenformer.data.archive import GraphArchive

@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Trains an Eigenformer, then what it is compared with, and writes the report."""
     from eigenformer.analysis.run_report import report_run
+    from eigenformer.experiments.comparison import NETWORKS, majority, train_comparable
     from eigenformer.pages import report_page, save_page
-    from eigenformer.training.baselines import NETWORKS, majority, train_baseline
     from eigenformer.training.loop import start_run
     from eigenformer.training.planning import plan
     from eigenformer.training.run_folder import RunFolder
@@ -42,9 +42,9 @@ def run(arguments: argparse.Namespace) -> None:
     summary = start_run(config, data, arguments.out, workspace.reporter)
     results = [("Eigenformer", summary["parameters"], summary["test"])]
     for network in NETWORKS:
-        print(f"the same training for PyG's {network}, of the same size ...", flush=True)
-        baseline = train_baseline(network, config, data)
-        results.append((baseline.name, baseline.parameters, baseline.test))
+        print(f"the same training for PyG's {network.upper()}, of the same size ...", flush=True)
+        compared = train_comparable(network, config, data)
+        results.append((compared.name, compared.parameters, compared.test))
     results.append(("majority class", 0, majority(data).test))
     print(f"\n{'test set':<16}{'parameters':>10}{'weighted accuracy':>20}")
     for name, parameters, test in results:

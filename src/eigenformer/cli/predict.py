@@ -16,6 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", type=Path, help="a table with SMILES, an archive, or graphs")
     parser.add_argument("--out", type=Path, help=f"a CSV file (default: {_OUT})")
     parser.add_argument("--smiles", metavar="COLUMN", help="(default: as in training)")
+    parser.add_argument(
+        "--escape-formulas",
+        action="store_true",
+        help="put ' before cells that a spreadsheet would take for formulas",
+    )
     parser.add_argument("--threads", type=positive, help="of PyTorch")
     add_device(parser)
 
@@ -33,7 +38,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     trained = TrainedModel.open(arguments.run_folder, arguments.device)
-    counts = predict_file(trained, arguments.input, out, arguments.smiles)
+    counts = predict_file(
+        trained, arguments.input, out, arguments.smiles, arguments.escape_formulas
+    )
     print(f"{counts.predicted} of {counts.rows} rows predicted, in {out}")
     if counts.predicted < counts.rows:
         print("the others say why in the last column")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from eigenformer.cli.columns import print_columns
+from eigenformer.reporting import print_columns
 
 _COLUMNS = ("preset", "layers", "heads", "d", "p", "parameters", "paper", "remark")
 
@@ -26,14 +26,15 @@ def preset_row(name: str) -> tuple[str, ...]:
     import torch
 
     from eigenformer.config import load_preset
-    from eigenformer.models.eigenformer import Eigenformer
+    from eigenformer.models import build_model
 
     preset = load_preset(name)
     with torch.device("meta"):  # shapes only: nothing is allocated or drawn
-        parameters = Eigenformer(preset.model).num_parameters()
-    model = preset.model
-    sizes = (model.layers, model.heads, model.hidden_dim, model.phi_width, parameters)
-    remark = preset.paper.remark
+        parameters = build_model(preset.model).num_parameters()
+    model = preset.model.to_dict()
+    sizes = (model.get(size, "-") for size in ("layers", "heads", "hidden_dim", "phi_width"))
+    paper, remark = preset.paper, "" if preset.paper is None else preset.paper.remark
     if preset.variant_of:
         remark = f"not the paper's: {preset.variant_of} with {preset.described_changes()}"
-    return (name, *map(str, sizes), str(preset.paper.parameters), remark)
+    figures = (*sizes, parameters, "-" if paper is None else paper.parameters)
+    return (name, *map(str, figures), remark)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.columns import print_columns
+from eigenformer.reporting import print_columns
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -30,7 +30,6 @@ _PLACES = {
     "patience": "patience",
     "start": "start",
 }
-_SECTIONS = ("model", "training", "data")
 # Settings that had another name once, which still is an option.
 _ALIASES = {"data.frequencies": "data.num_frequencies"}
 
@@ -93,7 +92,8 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
     given = vars(arguments)
     settings = _from_file(given["config"]) if given.get("config") is not None else {}
     changes: dict[str, Any] = {}
-    data = {name: f"data.{name}" for name in _settings_in("data") if name != "kind"}
+    names = _inside(setting_types(RunConfig)["data"])
+    data = {name: f"data.{name}" for name in names if name != "kind"}
     for option, place in {**_PLACES, **data}.items():
         if given.get(option) is not None:
             _put(changes, place, given[option])
@@ -114,26 +114,24 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _dotted() -> Iterator[tuple[str, Any]]:
     """Every setting of a section by its dotted name, and what it may be."""
-    for section in _SECTIONS:
-        for name, annotation in _settings_in(section).items():
-            yield f"{section}.{name}", str if name == "kind" else annotation
-            inner: dict[str, Any] = {}
-            for member in alternatives(annotation):
-                if isinstance(member, type) and issubclass(member, Settings):
-                    inner |= setting_types(member)
-            for part, kind in inner.items():
-                yield f"{section}.{name}.{part}", str if part == "kind" else kind
+    sections = setting_types(RunConfig)
+    for section, settings in sections.items():
+        for name, annotation in _inside(settings).items():
+            yield f"{section}.{name}", annotation
+            for part, kind in _inside(annotation).items():
+                yield f"{section}.{name}.{part}", kind
     for alias, name in _ALIASES.items():
         section, _, setting = name.partition(".")
-        yield alias, _settings_in(section)[setting]
+        yield alias, _inside(sections[section])[setting]
 
 
-def _settings_in(section: str) -> dict[str, Any]:
-    """The settings of a section, those of every kind, and what each may be."""
-    found: dict[str, Any] = {}
-    for member in alternatives(setting_types(RunConfig)[section]):
-        found |= setting_types(member)
-    return found
+def _inside(annotation: Any) -> dict[str, Any]:
+    """The settings of a section by name, those of all its kinds; empty for a plain value."""
+    inside: dict[str, Any] = {}
+    for member in alternatives(annotation):
+        if isinstance(member, type) and issubclass(member, Settings):
+            inside |= setting_types(member)
+    return {**inside, "kind": str} if "kind" in inside else inside
 
 
 def _form(annotation: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Trains."""
     from eigenformer.reporting import SilentReporter
-    from eigenformer.training.loading import load_data, needs_spectrum
+    from eigenformer.training.loading import load_data
     from eigenformer.training.loop import resume_run, start_run
     from eigenformer.training.planning import plan, run_name
     from eigenformer.training.run_folder import RunFolder
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
         folder = RunFolder.open(arguments.resume)
         folder.check_resumable()  # before any long work
         config = folder.read_config()
-        data = load_data(config.data, workspace, needs_spectrum(config.model))
+        data = load_data(config.data, workspace, config.model.needs_spectrum)
         resume_run(arguments.resume, config, data, workspace.reporter)
         return
     if "dataset" not in wanted.get("data", {}):

@@ -8,18 +8,20 @@ from eigenformer.config.data import (
     ReadOptions,
     SplitOptions,
 )
-from eigenformer.config.merging import merge
 from eigenformer.config.model import (
     CategoricalSpec,
     EigenformerConfig,
     EmbeddingSpec,
     EncoderSpec,
     LinearSpec,
+    MessagePassingConfig,
+    ModelConfig,
+    NetworkConfig,
     OnesSpec,
 )
 from eigenformer.config.preset import PaperRecord, Preset, load_preset, presets
 from eigenformer.config.run import RunConfig, TrainingConfig
-from eigenformer.config.settings import ConfigError, Settings
+from eigenformer.config.settings import ConfigError, Settings, merge
 from eigenformer.config.yaml_text import parse_yaml
 
 __all__ = [
@@ -32,6 +34,9 @@ __all__ = [
     "EncoderSpec",
     "InputFormat",
     "LinearSpec",
+    "MessagePassingConfig",
+    "ModelConfig",
+    "NetworkConfig",
     "OnesSpec",
     "OwnData",
     "PaperRecord",

@@ -7,6 +7,10 @@ from typing import Any
 
 from eigenformer.config.data import with_kind
 
+# A section that has these was written as a whole, not as changes of a preset.
+_WHOLE_MODEL = {"node_encoder", "out_channels", "layers", "pooling"}
+# What a local branch was, when there was only one.
+_LOCAL_BRANCHES = {True: "gine", False: None, "true": "gine", "false": None}
 # The benchmarks when settings of data had no kind yet.
 _BENCHMARKS = (
     *("zinc", "mnist", "cifar10", "pattern", "cluster"),
@@ -22,12 +26,10 @@ def upgrade_run(values: dict[str, Any]) -> dict[str, Any]:
     ``model.attention_backend`` became ``backend``; the settings of data have a ``kind``.
     """
     model, data = values.get("model"), values.get("data")
-    if isinstance(model, Mapping) and "attention_backend" in model:
-        values = {
-            "backend": model["attention_backend"],
-            **values,
-            "model": _without_backend(model),
-        }
+    if isinstance(model, Mapping):
+        if "attention_backend" in model:
+            values = {"backend": model["attention_backend"], **values}
+        values = {**values, "model": upgrade_model(model)}
     return {**values, "data": _data(data)} if isinstance(data, Mapping) else values
 
 
@@ -44,12 +46,9 @@ def upgrade_card(values: Any, run: Mapping[str, Any] | None = None) -> Any:
     architecture = values.get("architecture") if isinstance(values, Mapping) else None
     if not isinstance(architecture, Mapping):
         return values
-    values = {**values, "architecture": _without_backend(architecture)}
+    values = {**values, "architecture": upgrade_model(architecture)}
+    values["outputs"] = _without_units(values.get("outputs"))
     return _first_format(values, run or {}) if values.get("format") == 1 else values
-
-
-def _without_backend(model: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in model.items() if name != "attention_backend"}
 
 
 def _data(values: Mapping[str, Any], own: bool = False) -> dict[str, Any]:
@@ -122,3 +121,21 @@ def _preset_training(name: Any) -> dict[str, Any] | None:
     from eigenformer.config.preset import load_preset, presets
 
     return load_preset(name).training.to_dict() if name in presets() else None
+
+
+def _without_units(outputs: Any) -> Any:
+    """Only numbers have units; classes and labels had empty ones."""
+    if not isinstance(outputs, Mapping):
+        return outputs
+    return {k: v for k, v in outputs.items() if k not in ("mean", "scale") or v}
+
+
+def upgrade_model(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a model, or some of them. There was one kind, with one local branch."""
+    model = {name: value for name, value in model.items() if name != "attention_backend"}
+    branch = model.get("local_branch")
+    if isinstance(branch, bool | str) and branch in _LOCAL_BRANCHES:
+        model["local_branch"] = _LOCAL_BRANCHES[branch]
+    if set(model) >= _WHOLE_MODEL:
+        model.setdefault("kind", "eigenformer")
+    return model

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
-from eigenformer.config.merging import merge
-from eigenformer.config.model import EigenformerConfig
+from eigenformer.config.model import ModelConfig
 from eigenformer.config.run import TrainingConfig
-from eigenformer.config.settings import ConfigError, Settings
+from eigenformer.config.settings import ConfigError, Settings, merge
 from eigenformer.config.yaml_text import parse_yaml
 from eigenformer.nearest import unknown
 
@@ -48,15 +47,16 @@ class Preset(Settings):
         dataset: The benchmark it is for.
         model: The architecture.
         training: How it is trained.
-        paper: What the paper reports for it, or for the model that it is a variant of.
+        paper: What the paper reports for it, or for the model that it is a variant of; None for a
+            model that is not the paper's.
         variant_of: The paper's model that it changes; empty for the paper's own.
     """
 
     name: str
     dataset: str
-    model: EigenformerConfig
+    model: ModelConfig
     training: TrainingConfig
-    paper: PaperRecord = field(repr=False)
+    paper: PaperRecord | None = field(default=None, repr=False)
     variant_of: str = ""
 
     @property
@@ -73,7 +73,7 @@ class Preset(Settings):
         changes = []
         for section in ("model", "training"):
             own, theirs = (getattr(p, section).to_dict() for p in (self, self.original()))
-            changes += [(name, value) for name, value in own.items() if value != theirs[name]]
+            changes += [(name, value) for name, value in own.items() if value != theirs.get(name)]
         return ", ".join(f"{k} {v['kind'] if isinstance(v, dict) else v}" for k, v in changes)
 
 

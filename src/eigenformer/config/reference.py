@@ -11,13 +11,11 @@ import re
 import types
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from eigenformer.config.model import CategoricalSpec, EmbeddingSpec, LinearSpec, OnesSpec
+from eigenformer.config.model import EncoderSpec
 from eigenformer.config.run import RunConfig
 from eigenformer.config.settings import Settings, alternatives, setting_types
 
 _SECTIONS = ("data", "model", "training")
-_MISSING = dataclasses.MISSING
-_ENCODERS = (EmbeddingSpec, CategoricalSpec, LinearSpec, OnesSpec)
 
 _HEAD = """# Every setting
 
@@ -35,17 +33,23 @@ def settings_page() -> str:
     parts = [_HEAD, f"## The run\n\n{_summary(RunConfig)}\n\n{_table(RunConfig, '')}"]
     for section in _SECTIONS:
         members = alternatives(setting_types(RunConfig)[section])
-        parts.append(f"## `{section}`")
-        for cls in members:
-            if len(members) > 1:
-                parts.append(f"### `{section}.kind: {_kind(cls)}`")
-            parts.append(f"{_summary(cls)}\n\n{_table(cls, f'{section}.')}")
+        if len(members) == 1:
+            text = f"{_summary(members[0])}\n\n{_table(members[0], f'{section}.')}"
+            parts.append(f"## `{section}`\n\n{text}")
+        else:
+            parts.append(f"## `{section}`\n\n`{section}.kind` tells which of these it is.")
+            parts += [_kind(member, f"{section}.") for member in members]
     parts.append(
         "## Encoders\n\nFor `model.node_encoder` and `model.edge_encoder`; `kind` tells which."
     )
-    for cls in _ENCODERS:
-        parts.append(f"### `kind: {_kind(cls)}`\n\n{_summary(cls)}\n\n{_table(cls, '')}".rstrip())
+    parts += [_kind(cls, "") for cls in alternatives(EncoderSpec)]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _kind(cls: type[Settings], prefix: str) -> str:
+    """One member of a union."""
+    kinds = ", ".join(get_args(setting_types(cls)["kind"]))
+    return f"### `kind: {kinds}`\n\n{_summary(cls)}\n\n{_table(cls, prefix)}".rstrip()
 
 
 def _table(cls: type[Settings], prefix: str) -> str:
@@ -55,7 +59,7 @@ def _table(cls: type[Settings], prefix: str) -> str:
         f"| `{prefix}{field.name}` | {_type(hints[field.name])} | {_default(field)} | "
         f"{texts[field.name]} |"
         # What must be given comes first.
-        for field in sorted(dataclasses.fields(cls), key=lambda f: f.default is not _MISSING)
+        for field in sorted(dataclasses.fields(cls), key=lambda f: _default(f) != "—")
         if field.name != "kind"
     ]
     if not rows:
@@ -63,10 +67,6 @@ def _table(cls: type[Settings], prefix: str) -> str:
     return "\n".join(
         ["| setting | type | default | what it does |", "| --- | --- | --- | --- |", *rows]
     )
-
-
-def _kind(cls: type[Settings]) -> str:
-    return get_args(get_type_hints(cls)["kind"])[0]
 
 
 def _summary(cls: type[Settings]) -> str:
@@ -85,9 +85,8 @@ def _type(annotation: Any) -> str:
     if origin is Literal:
         return ", ".join(f"`{member}`" for member in members)
     if origin in (Union, types.UnionType):
-        settings = [m for m in members if isinstance(m, type) and issubclass(m, Settings)]
-        if settings:
-            what = "an encoder" if _ENCODERS[0] in settings else "settings"
+        if any(isinstance(m, type) and issubclass(m, Settings) for m in members):
+            what = "an encoder" if set(alternatives(EncoderSpec)) <= set(members) else "settings"
             return what + (" or null" if type(None) in members else "")
         return " or ".join("null" if m is type(None) else _type(m) for m in members)
     if origin is tuple:

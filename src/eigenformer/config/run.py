@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from eigenformer.config.data import DataConfig
-from eigenformer.config.model import EigenformerConfig
+from eigenformer.config.model import ModelConfig
 from eigenformer.config.settings import ConfigError, Settings, require_positive
 from eigenformer.options import Backend, InitialBias, Precision
 
@@ -95,7 +95,7 @@ class RunConfig(Settings):
 
     data: DataConfig
     preset: str
-    model: EigenformerConfig
+    model: ModelConfig
     training: TrainingConfig
     seed: int = 0
     patience: int | None = None

@@ -84,6 +84,22 @@ def setting_types(cls: type[Settings]) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with ``changes``, section by section; another ``kind`` starts a section anew."""
+    result = dict(base)
+    for key, value in changes.items():
+        old = result.get(key)
+        if (
+            isinstance(value, Mapping)
+            and isinstance(old, Mapping)
+            and value.get("kind", old.get("kind")) == old.get("kind")
+        ):
+            result[key] = merge(old, value)
+        else:
+            result[key] = value
+    return result
+
+
 def _reject_unknown(values: Mapping[str, Any], known: Iterable[str], path: str = "") -> None:
     for key in values:
         if key not in known:

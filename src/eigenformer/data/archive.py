@@ -20,8 +20,18 @@ from eigenformer.data.checks import (
     plain_meta,
 )
 from eigenformer.data.errors import DamagedError, DataError, Problem
-from eigenformer.data.fields import NO_SPLIT, SPLITS, Field, Level, Task, number_splits, packed_rows
-from eigenformer.data.packing import narrow, pack_text, unpack_text
+from eigenformer.data.fields import (
+    NO_SPLIT,
+    SPLITS,
+    Field,
+    Level,
+    Task,
+    narrow,
+    number_splits,
+    pack_text,
+    packed_rows,
+    unpack_text,
+)
 from eigenformer.data.statistics import Statistics, statistics
 from eigenformer.data.store import MANIFEST, Store, open_store, write_store
 from eigenformer.nearest import unknown

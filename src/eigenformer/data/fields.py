@@ -1,8 +1,8 @@
-"""The parts an archive is made of: attributes, splits, and what is to be predicted."""
+"""The parts of an archive: attributes, splits, what is to be predicted; their forms on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +16,8 @@ TaskKind = Literal["regression", "binary", "multiclass", "multilabel", "none"]
 
 SPLITS = ("train", "val", "test")
 NO_SPLIT = 255
+
+_INTEGERS = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32)
 
 
 @dataclass(frozen=True)
@@ -89,3 +91,46 @@ def packed_rows(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np
     new = np.concatenate([np.zeros(1, np.int64), ends])
     rows = np.repeat(offsets[chosen] - new[:-1], counts) + np.arange(new[-1])
     return rows, new
+
+
+def narrow(values: np.ndarray) -> np.ndarray:
+    """The same integers in the smallest type that holds them all; other types as they are."""
+    if values.dtype.kind not in "iu" or values.size == 0 or values.itemsize == 1:
+        return values
+    low, high = values.min(), values.max()
+    for dtype in _INTEGERS:
+        if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
+            return values if values.itemsize <= np.dtype(dtype).itemsize else values.astype(dtype)
+    return values
+
+
+def pack_text(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Texts as one array of UTF-8 bytes, and where each of them begins."""
+    encoded = [text.encode("utf-8") for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
+
+
+def unpack_text(packed: np.ndarray, offsets: np.ndarray) -> Sequence[str]:
+    """The texts behind :func:`pack_text`, each decoded when it is asked for."""
+    return _Texts(packed, offsets)
+
+
+class _Texts(Sequence[str]):
+    def __init__(self, packed: np.ndarray, offsets: np.ndarray) -> None:
+        self._packed, self._offsets = packed, offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index = int(index) % len(self)
+        start, end = self._offsets[index : index + 2]
+        return self._packed[start:end].tobytes().decode("utf-8")
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[index] for index in range(len(self)))

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
-import zipfile
-import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING
 
 from eigenformer.config import ReadOptions, SplitOptions
 from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.benchmarks import BENCHMARKS, benchmark, builder
+from eigenformer.data.building import build_archive, changed_files, named_files
 from eigenformer.data.errors import DamagedError, DataError, Problem
 from eigenformer.data.reading import check_used, own_files, read_own
 from eigenformer.data.spectra import Spectra, spectra_of
-from eigenformer.data.store import file_digest, remove_leftovers
 from eigenformer.data.tables import SUFFIXES
 from eigenformer.data.workspace import Workspace
 from eigenformer.reporting import Reporter
@@ -79,13 +73,13 @@ def prepare(
     chosen = {"size": size, "seed": seed, "official": official}
     origin = {"benchmark": name, "version": BUILD_VERSION, "settings": chosen}
     make = builder(name, size, seed, official)
-    archive = _build(
+    archive = build_archive(
         workspace.cache_dir / folder_name(name, size, seed, official),
         origin,
         lambda: workspace.locate(name, make.layouts) if make.layouts else [],
         lambda files: make.build(files, workspace.reporter),
         workspace.reporter,
-        lambda: workspace.fetch(name, make.layouts),
+        partial(workspace.fetch, name, make.layouts) if make.layouts else None,
     )
     spectra = None
     if with_spectra:
@@ -103,18 +97,6 @@ def folder_name(name: str, size: int | None = None, seed: int = 0, official: boo
     if official:
         parts.append("official")
     return "-".join(parts)
-
-
-def _locked(path: Path, reporter: Reporter) -> FileLock:
-    """The lock of a folder that is to be written; says so where another process has it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path.with_name(f".{path.name}.lock"))
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        reporter.say(f"waiting for another process that prepares {path.name}")
-        lock.acquire()
-    return lock
 
 
 def prepare_own(
@@ -158,7 +140,7 @@ def prepare_own(
         settings = {**options.to_dict(), **split.to_dict()}
         origin = {"own": str(whole), "version": OWN_VERSION, "settings": settings}
         make = partial(_import, path, options, split, reporter)
-        archive = _build(workspace.cache_dir / name, origin, lambda: files, make, reporter)
+        archive = build_archive(workspace.cache_dir / name, origin, lambda: files, make, reporter)
     rejected = archive.meta.get("rejected", [])
     for row in rejected[:_SHOWN]:
         reporter.notice(str(Problem(str(path), row["reason"], row["line"])))
@@ -217,76 +199,6 @@ def _import(
     return read_own(path, options, split, reporter).archive
 
 
-def _build(
-    path: Path,
-    origin: dict[str, Any],
-    locate: Callable[[], list[Path] | None],
-    make: Callable[[list[Path]], GraphArchive],
-    reporter: Reporter,
-    fetch: Callable[[], list[Path]] | None = None,
-) -> GraphArchive:
-    """The archive at ``path``: the one that is there, if it is what would be made, or made anew."""
-    files = locate()
-    archive = _current(path, origin, files)
-    if archive is not None:  # nothing to write, so nothing to lock: the cache may be read-only
-        return archive
-    lock = _locked(path, reporter)
-    try:
-        remove_leftovers(path)
-        archive = _current(path, origin, files, reporter)
-        if archive is not None:  # another process was quicker
-            return archive
-        if files is None:
-            files = fetch() if fetch is not None else []
-        reporter.say(f"building the archive in {path}")
-        try:
-            built = make(files)
-        except DataError:
-            raise
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, LookupError) as error:
-            names = ", ".join(map(str, files))
-            # NumPy's advice for what is no array is to unpickle it: never.
-            reason = "no file of arrays" if "pickle" in str(error) else error
-            raise DataError(
-                f"{names}: damaged ({reason}); delete it, or put a whole file there"
-            ) from None
-        named = _named(files)
-        stamps = {name: _stamp(file) for name, file in named.items()}
-        inputs = {name: file_digest(file) for name, file in named.items()}
-        built.meta["origin"] = {**origin, "inputs": inputs, "stamps": stamps}
-        return built.save(path)
-    finally:
-        lock.release()
-
-
-def _current(
-    path: Path,
-    origin: dict[str, Any],
-    files: list[Path] | None,
-    reporter: Reporter | None = None,
-) -> GraphArchive | None:
-    """The archive that is there, if it is whole and made of the same things in the same way."""
-    if not path.exists():
-        return None
-    notice = reporter.notice if reporter is not None else lambda message: None
-    try:
-        archive = GraphArchive.open(path)
-    except DamagedError as error:
-        notice(f"{error}; the archive is built anew")
-        return None
-    there = dict(archive.meta.get("origin", {}))
-    inputs, stamps = there.pop("inputs", {}), there.pop("stamps", {})
-    if there != origin:
-        notice(f"{path}: made by another version or in another way; built anew")
-        return None
-    # Where the raw files are not at hand, there is nothing it could have become stale against.
-    named = None if files is None else _named(files)
-    if named is not None and (set(named) != set(inputs) or _changed(named, inputs, stamps)):
-        notice(f"{path}: the raw files have changed; built anew")
-        return None
-    return archive
-
-
 def changed_inputs(archive: GraphArchive, workspace: Workspace) -> list[Path] | None:
     """The raw files whose checksums are no longer those that an archive was built from.
 
@@ -299,30 +211,4 @@ def changed_inputs(archive: GraphArchive, workspace: Workspace) -> list[Path] | 
         files = workspace.locate(origin["benchmark"], layouts) if layouts else None
     elif "own" in origin and Path(origin["own"]).exists():
         files = own_files(Path(origin["own"]))
-    return None if files is None else _changed(_named(files), origin["inputs"], {})
-
-
-def _changed(
-    files: dict[str, Path], inputs: dict[str, str], stamps: dict[str, list[int]]
-) -> list[Path]:
-    """The files that are not those of the checksums; a file with its old stamp is not read."""
-    return [
-        file
-        for name, file in files.items()
-        if stamps.get(name) != _stamp(file) and inputs.get(name) != file_digest(file)
-    ]
-
-
-def _named(files: list[Path]) -> dict[str, Path]:
-    """The files by their paths from the folder above the one that holds them all."""
-    if not files:
-        return {}
-    whole = [Path(os.path.abspath(file)) for file in files]
-    folder = Path(os.path.commonpath([file.parent for file in whole])).parent
-    return {file.relative_to(folder).as_posix(): file for file in whole}
-
-
-def _stamp(file: Path) -> list[int]:
-    """The size of a file and when it was last written."""
-    status = file.stat()
-    return [status.st_size, status.st_mtime_ns]
+    return None if files is None else changed_files(named_files(files), origin["inputs"], {})

@@ -121,26 +121,24 @@ def read_own(
 
 
 def read_data_folder(path: Path, task: TargetKind | None = None) -> GraphArchive:
-    """A folder of ``.pt`` files, each one PyG ``Data`` or a list of them, opened without code."""
-    import torch
+    """A folder of ``.pt`` files, each one PyG ``Data`` or a list of them; no code in them runs."""
     from torch_geometric.data import Data
-    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-    from torch_geometric.data.storage import GlobalStorage
+
+    from eigenformer.data.plain_values import GraphFields
+    from eigenformer.data.unpickle import load_graphs_from
 
     graphs: list[Data] = []
     names: list[str] = []
     for file in sorted(path.glob("*.pt")):
-        try:
-            with torch.serialization.safe_globals([DataEdgeAttr, DataTensorAttr, GlobalStorage]):
-                loaded = torch.load(file, map_location="cpu", weights_only=True)
-        except Exception as error:  # what PyTorch raises for a damaged file is anything
-            refused = "asks for more than tensors" if "GLOBAL" in str(error) else "damaged"
-            raise DataError(Problem(str(file), f"not a file of PyG Data ({refused})")) from None
+        loaded = load_graphs_from(file)
         several = isinstance(loaded, list | tuple)
-        for number, graph in enumerate(loaded if several else [loaded]):
-            if not isinstance(graph, Data):
-                reason = f"holds a {type(graph).__name__}, expected PyG Data or a list of them"
+        for number, fields in enumerate(loaded if several else [loaded]):
+            if not isinstance(fields, GraphFields):
+                reason = f"holds a {type(fields).__name__}, expected PyG Data or a list of them"
                 raise DataError(Problem(str(file), reason))
+            graph = Data()
+            for name, value in fields.items():
+                graph[name] = value
             graphs.append(graph)
             names.append(f"{file.stem}/{number}" if several else file.stem)
     if not graphs:

@@ -26,6 +26,7 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DamagedError, DataError, Problem
 from eigenformer.data.fields import graph_place
 from eigenformer.data.store import (
+    GrowingArray,
     open_store,
     read_manifest,
     remove_leftovers,
@@ -203,8 +204,8 @@ def _compute(
     packed: list[int] = []  # frequencies of the graphs, in this order
     with temporary_folder(final) as folder:
         with (
-            _GrowingArray(folder / "eigenvalues.npy") as values,
-            _GrowingArray(folder / "eigenvectors.npy") as vectors,
+            GrowingArray(folder / "eigenvalues.npy") as values,
+            GrowingArray(folder / "eigenvectors.npy") as vectors,
             report.step("spectra", len(archive)) as step,
         ):
             for start, end in _chunks(archive.num_nodes[order], k):
@@ -226,32 +227,6 @@ def _compute(
         meta = {"key": final.name, "k": k, "dtype": "float32", "algorithm": ALGORITHM}
         seal(folder, _KIND, meta)
         replace_folder(folder, final)
-
-
-class _GrowingArray:
-    """A one-dimensional float32 ``.npy`` file that grows; its header is completed at the end."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._length = path, 0
-
-    def __enter__(self) -> _GrowingArray:
-        self._stream = self._path.open("wb")
-        self._write_header()
-        return self
-
-    def append(self, values: np.ndarray) -> None:
-        self._stream.write(values.astype("<f4").tobytes())
-        self._length += values.size
-
-    def __exit__(self, *error: object) -> None:
-        self._stream.seek(0)
-        self._write_header()
-        self._stream.close()
-
-    def _write_header(self) -> None:
-        # NumPy pads headers, so that one of any length fits over that of an empty array.
-        header = {"descr": "<f4", "fortran_order": False, "shape": (self._length,)}
-        np.lib.format.write_array_header_1_0(self._stream, header)
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:

@@ -54,6 +54,33 @@ def write_store(
     return open_store(path, kind)
 
 
+class GrowingArray:
+    """A one-dimensional float32 ``.npy`` file that grows; its header is completed at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._length = path, 0
+
+    def __enter__(self) -> GrowingArray:
+        self._stream = self._path.open("wb")
+        self._write_header()
+        return self
+
+    def append(self, values: np.ndarray) -> None:
+        """Adds all entries, row by row."""
+        self._stream.write(values.astype("<f4").tobytes())
+        self._length += values.size
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.seek(0)
+        self._write_header()
+        self._stream.close()
+
+    def _write_header(self) -> None:
+        # NumPy pads headers, so that one of any length fits over that of an empty array.
+        header = {"descr": "<f4", "fortran_order": False, "shape": (self._length,)}
+        np.lib.format.write_array_header_1_0(self._stream, header)
+
+
 def seal(folder: Path, kind: str, meta: Mapping[str, Any]) -> None:
     """Writes the manifest of a folder whose arrays are complete, and puts all of it on disk."""
     arrays = {}

@@ -1,24 +1,40 @@
-"""Pickles from outside, opened without running anything: arrays and tensors, nothing else.
+"""Pickles and ``.pt`` files from outside, read without running anything in them.
 
-A pickle is a program; an ordinary ``pickle.load`` runs it. Here every name a file asks for is
-looked up in the table below, where it finds the few constructors of arrays and tensors; any
-other name is an error before anything is called.
+A pickle is a program; ``pickle.load`` runs it, and ``torch.load(weights_only=True)`` runs what any
+library in the process has put on PyTorch's list. Here a file is followed by a machine of our own
+(:mod:`eigenformer.data.pickle_machine`), which calls nothing, and what it describes is checked and
+made anew (:mod:`eigenformer.data.plain_values`).
 """
 
 from __future__ import annotations
 
-import collections
-import io
-import pickle
+import struct
+import tempfile
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-import torch
+from torch import Tensor
 
 from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.pickle_machine import (
+    ARRAY_NAMES,
+    PYG_NAMES,
+    PickleMachine,
+    Reference,
+    Refused,
+)
+from eigenformer.data.plain_values import PlainValues, element_size, elements, of_kind
+from eigenformer.data.stored_zip import StoredZip
+
+MAX_BYTES = 8 << 30
+"""Of a file, unpacked."""
+
+_MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
+_MAGIC_BYTES = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 
 
 def load_arrays(stream: IO[bytes], name: str) -> Any:
@@ -26,30 +42,7 @@ def load_arrays(stream: IO[bytes], name: str) -> Any:
 
     ``name`` is what to call the file in an error.
     """
-    start = stream.read(len(_TORCH_MAGIC))
-    stream.seek(0)
-    try:
-        if start.startswith(b"PK") or start == _TORCH_MAGIC:
-            return torch.load(stream, map_location="cpu", weights_only=True)
-        return _ArrayUnpickler(stream, encoding="latin1").load()
-    except _Refused as error:
-        raise DataError(Problem(name, str(error))) from None
-    except (
-        pickle.UnpicklingError,
-        RuntimeError,
-        EOFError,
-        ValueError,
-        TypeError,
-        KeyError,
-        IndexError,
-        AttributeError,
-        OSError,
-        OverflowError,
-        MemoryError,  # from sizes that only a damaged or malicious file claims
-        zipfile.BadZipFile,
-    ) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(Problem(name, f"not a file of arrays and tensors ({reason})")) from None
+    return _load(stream, name, ARRAY_NAMES, "arrays and tensors")
 
 
 def load_arrays_from(path: Path) -> Any:
@@ -58,66 +51,132 @@ def load_arrays_from(path: Path) -> Any:
         return load_arrays(stream, str(path))
 
 
-class _Refused(Exception):
-    pass
+def load_graphs_from(path: Path) -> Any:
+    """As :func:`load_arrays_from`, where a PyG ``Data`` becomes a :class:`GraphFields`."""
+    with path.open("rb") as stream:
+        return _load(stream, str(path), ARRAY_NAMES | PYG_NAMES, "PyG Data")
 
 
-class _ArrayUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        allowed = _ALLOWED.get((module, name))
-        if allowed is None:
-            raise _Refused(f"asks for '{module}.{name}'; only arrays and tensors are admitted")
-        return allowed
-
-    def persistent_load(self, pid: Any) -> Any:
-        raise _Refused("refers to objects outside itself; only arrays and tensors are admitted")
-
-
-def _storage(data: bytes) -> torch.Tensor:
-    """The elements of one storage, in a row."""
-    # PyTorch's own function for this unpickles freely; the bytes hold one storage.
-    storage = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    return torch.empty(0, dtype=storage.dtype).set_(storage._untyped_storage)
-
-
-def _latin1(text: str, encoding: str) -> bytes:
-    if encoding != "latin1":
-        raise _Refused(f"encodes text as '{encoding}'")
-    return text.encode("latin1")
+def _load(stream: IO[bytes], name: str, names: frozenset[Any], what: str) -> Any:
+    try:
+        start = stream.read(len(_MAGIC_BYTES))
+        stream.seek(0)
+        if start.startswith(b"PK"):
+            with _seekable(stream) as file:
+                return _zipped(file, names)
+        data = b"".join(_blocks(stream))
+        if start == _MAGIC_BYTES:
+            return _legacy(data, names)
+        described = PickleMachine(data, 0, names).run()
+        return PlainValues(len(data), None, _embedded).make(described)
+    except Refused as error:
+        reason = str(error)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+    except (ValueError, RuntimeError, MemoryError) as error:
+        # Not known to happen; a file is never worth a traceback.
+        reason = f"{type(error).__name__} while reading"
+    raise DataError(Problem(name, f"not a file of {what} ({reason})"))
 
 
-def _array(kind: type, shape: Any, dtype: Any) -> np.ndarray:
-    return np.ndarray.__new__(np.ndarray, shape, dtype)
+def _zipped(file: IO[bytes], names: frozenset[Any]) -> Any:
+    """A ``.pt`` file as PyTorch writes it: a pickle, and every storage beside it."""
+    archive = StoredZip(file)
+    pickles = [name for name in archive.names if name.endswith("/data.pkl")]
+    if len(pickles) != 1:
+        raise Refused("does not have one data.pkl")
+    folder = pickles[0].removesuffix("data.pkl")
+    if f"{folder}byteorder" in archive.names and archive.read(f"{folder}byteorder") != b"little":
+        raise Refused("was written on a big-endian machine")
+    rows: dict[str, Tensor] = {}
+
+    def storage(reference: Any) -> Tensor:
+        kind, key, count = _storage_key(reference)
+        if key not in rows:
+            rows[key] = elements(archive.read(f"{folder}data/{key}"), kind, count)
+        return of_kind(rows[key], kind)
+
+    described = PickleMachine(archive.read(pickles[0]), 0, names).run()
+    return PlainValues(archive.size, storage).make(described)
 
 
-def _scalar(dtype: np.dtype, data: bytes) -> Any:
-    return np.frombuffer(data, dtype=dtype)[0]
+def _legacy(data: bytes, names: frozenset[Any]) -> Any:
+    """A ``.pt`` file as PyTorch wrote it before 1.6: five pickles, then all storages in a row."""
+    position = 0
+    described: list[Any] = []
+    for number in range(5):  # a magic number, a version, the machine, the content, storages' keys
+        machine = PickleMachine(data, position, names if number == 3 else frozenset())
+        described.append(machine.run())
+        position = machine.position
+        if number == 3:
+            references = machine.references
+    magic, protocol, system, content, keys = described
+    if magic != _MAGIC or protocol != _PROTOCOL or type(keys) is not list:
+        raise Refused("is of an unknown version")
+    if type(system) is not dict or system.get("little_endian") is not True:
+        raise Refused("was written on a big-endian machine")
+    declared = {key: (kind, count) for kind, key, count in map(_storage_key, references)}
+    rows: dict[str, Tensor] = {}
+    for key in keys:
+        if type(key) is not str or key not in declared or key in rows:
+            raise Refused("lists storages that it does not have")
+        kind, count = declared[key]
+        start = position + 8
+        position = start + count * element_size(kind)
+        if position > len(data) or struct.unpack_from("<q", data, start - 8)[0] != count:
+            raise Refused("has a storage of another size than it claims")
+        rows[key] = elements(memoryview(data)[start:position], kind, count)
+
+    def storage(reference: Any) -> Tensor:
+        kind, key, _ = _storage_key(reference)
+        if key not in rows:
+            raise Refused("lacks one of its storages")
+        return of_kind(rows[key], kind)
+
+    if isinstance(content, Reference):  # a storage alone
+        return storage(content.key)
+    return PlainValues(len(data), storage).make(content)
 
 
-def _from_buffer(buffer: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray:
-    return np.frombuffer(buffer, dtype=dtype).reshape(shape, order=order)
+def _embedded(data: bytes) -> Any:
+    """A storage in an ordinary pickle: the bytes of a ``.pt`` file."""
+    if not data.startswith(_MAGIC_BYTES):
+        raise Refused("has a tensor without a storage")
+    return _legacy(data, ARRAY_NAMES)
 
 
-def _tensor(row: torch.Tensor, offset: int, size: Any, stride: Any, *rest: Any) -> torch.Tensor:
-    # Not PyTorch's own function, which enlarges the storage by whatever is asked for.
-    return row.as_strided(size, stride, offset)
+def _storage_key(reference: Any) -> tuple[Any, str, int]:
+    """What a file says of a storage: the type of its elements, its key, their number."""
+    key = reference.key if isinstance(reference, Reference) else reference
+    if type(key) is not tuple or len(key) not in (5, 6) or key[0] != "storage":
+        raise Refused("refers to objects outside itself; only arrays and tensors are admitted")
+    kind, place, count = key[1], key[2], key[4]
+    if (
+        type(place) is not str
+        or type(count) is not int
+        or count < 0
+        or key[5:] not in ((), (None,))
+    ):
+        raise Refused("has a storage of another form")
+    return kind, place, count
 
 
-_TORCH_MAGIC = pickle.dumps(0x1950A86A20F9469CFC6C, protocol=2)
+def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
+    left = MAX_BYTES
+    while block := stream.read(1 << 20):
+        left -= len(block)
+        if left < 0:
+            raise Refused(f"is larger than {MAX_BYTES >> 30} GiB")
+        yield block
 
-_ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("_codecs", "encode"): _latin1,
-    ("collections", "OrderedDict"): collections.OrderedDict,
-    ("torch._utils", "_rebuild_tensor"): _tensor,
-    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
-    ("torch.storage", "_load_from_bytes"): _storage,
-    ("numpy.core.numeric", "_frombuffer"): _from_buffer,
-    ("numpy._core.numeric", "_frombuffer"): _from_buffer,
-    **{
-        (f"numpy.{core}.multiarray", name): function
-        for core in ("core", "_core")
-        for name, function in (("_reconstruct", _array), ("scalar", _scalar))
-    },
-}
+
+@contextmanager
+def _seekable(stream: IO[bytes]) -> Iterator[IO[bytes]]:
+    """The stream itself, or, where it is part of an archive, a copy on the disk."""
+    if not isinstance(stream, zipfile.ZipExtFile):
+        yield stream
+        return
+    with tempfile.TemporaryFile() as copy:
+        copy.writelines(_blocks(stream))
+        copy.seek(0)
+        yield copy

@@ -1,7 +1,8 @@
 """The folders, workers and reporter of a command, made once; and where raw files are found.
 
-Raw files are taken from a folder the user points at, else from the official address. Raw folders
-are only read. What is downloaded goes to ``raw`` in the cache folder.
+Raw files are taken from a folder the user points at, else from the official address.
+Raw folders are only read. What is downloaded goes to ``raw`` in the cache folder, and is checked
+whenever it is used (:mod:`eigenformer.data.checksums`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import BinaryIO
 
+from eigenformer.data.checksums import check_file, sha256_of
 from eigenformer.data.errors import DataError, DownloadError
 from eigenformer.reporting import Reporter
 
@@ -26,10 +28,17 @@ TIMEOUT = 10.0
 
 @dataclass(frozen=True)
 class RawFile:
-    """A file a benchmark needs: its name in the benchmark's folder, and its official address."""
+    """A file a benchmark needs.
+
+    Args:
+        name: Its name in the benchmark's folder.
+        url: Its official address; None for a file that cannot be downloaded.
+        sha256: Its published checksum; None where none is known.
+    """
 
     name: str
     url: str | None = None
+    sha256: str | None = None
 
 
 Layouts = Sequence[Sequence[RawFile]]
@@ -89,26 +98,36 @@ class Workspace:
 
     def locate(self, benchmark: str, layouts: Layouts) -> list[Path] | None:
         """The files of the first layout that is complete: given by the user, or downloaded."""
+        found = self._find(benchmark, layouts)
+        return None if found is None else [path for _, path in found]
+
+    def fetch(self, benchmark: str, layouts: Layouts) -> list[Path]:
+        """As :meth:`locate`; where there is none, the last layout is downloaded.
+
+        Official files in the cache folder are checked; those in the user's own are the user's.
+        """
+        found = self._find(benchmark, layouts)
+        if found is None:
+            folder = self.cache_dir / "raw" / benchmark
+            found = [(file, folder / file.name) for file in layouts[-1]]
+            for file, path in found:
+                if not path.is_file():
+                    download(file, path, self.reporter)
+        for file, path in found:
+            if file.url is not None and path.is_relative_to(self.cache_dir / "raw"):
+                check_file(path, file.sha256)
+        return [path for _, path in found]
+
+    def _find(self, benchmark: str, layouts: Layouts) -> list[tuple[RawFile, Path]] | None:
         folders = [self.cache_dir / "raw"]
         if self.raw_dir is not None:
             folders.insert(0, self.raw_dir)
         for folder in folders:
             for layout in layouts:
-                paths = [folder / benchmark / file.name for file in layout]
-                if all(path.is_file() for path in paths):
-                    return paths
+                found = [(file, folder / benchmark / file.name) for file in layout]
+                if all(path.is_file() for _, path in found):
+                    return found
         return None
-
-    def fetch(self, benchmark: str, layouts: Layouts) -> list[Path]:
-        """As :meth:`locate`; where there is none, the last layout is downloaded."""
-        found = self.locate(benchmark, layouts)
-        if found is not None:
-            return found
-        folder = self.cache_dir / "raw" / benchmark
-        for file in layouts[-1]:
-            if not (folder / file.name).is_file():
-                download(file, folder / file.name, self.reporter)
-        return [folder / file.name for file in layouts[-1]]
 
 
 def user_cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
@@ -131,6 +150,8 @@ def download(file: RawFile, path: Path, reporter: Reporter) -> None:
     try:
         with os.fdopen(handle, "wb") as out:
             _copy(file.url, out, file.name, reporter)
+        if file.sha256 is not None and sha256_of(Path(temporary)) != file.sha256:
+            raise OSError(f"another file came: its SHA-256 is not {file.sha256}")
         os.replace(temporary, path)
     except (urllib.error.URLError, HTTPException, TimeoutError, OSError) as error:
         reason = getattr(error, "reason", None) or error

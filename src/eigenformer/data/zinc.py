@@ -30,11 +30,20 @@ KNOWN_ATOMS = 21
 _INDEX_URL = (
     "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules/"
 )
+# Of the files in the repository at commit b6c4077; molecules.zip has no published checksum.
+_INDEX_SHA256 = {
+    "train": "575d6acd72ac207a95947e2bdd16411ef6fc3faa88c2f55a2c496ea43022a6d8",
+    "val": "fe48c38157f0d38e7fc441903a143392eda080511a79e8fb8f60f5c1b0a9c164",
+    "test": "6aa50d98976044fb36089afef5b4c991b429ca1c8e009d33a0319e42a2d9b525",
+}
 LAYOUTS: tuple[tuple[RawFile, ...], ...] = (
     (RawFile("zinc12k.npz"),),
     (
         RawFile("molecules.zip", "https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1"),
-        *(RawFile(f"{split}.index", f"{_INDEX_URL}{split}.index") for split in SPLITS),
+        *(
+            RawFile(f"{split}.index", f"{_INDEX_URL}{split}.index", _INDEX_SHA256[split])
+            for split in SPLITS
+        ),
     ),
 )
 """The files to read: a packed local copy, or the official ones."""

@@ -7,28 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eigenformer.config import ConfigError, RunConfig, load_preset, merge, presets
+from eigenformer.config import ConfigError, load_preset, merge, presets
 from eigenformer.data.workspace import Workspace
-from eigenformer.experiments.reproduction import finish_run
+from eigenformer.experiments.sweep import SweepRun, Variant, sweep
 from eigenformer.model_folder import load_model
 from eigenformer.nearest import unknown
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.training.evaluation import evaluate, seeded_batches
-from eigenformer.training.loading import TrainingData
-from eigenformer.training.planning import plan
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One way to change a model.
-
-    Args:
-        name: What to call it, also in the names of folders.
-        model: The settings that make the change.
-    """
-
-    name: str
-    model: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -49,6 +34,11 @@ class Outcome:
     test: tuple[float, ...]
     drawn: tuple[float, ...]
     kept: float = 1.0
+
+    @property
+    def model(self) -> Mapping[str, Any]:
+        """The settings of the model that the variant changes."""
+        return self.variant.settings["model"]
 
 
 @dataclass(frozen=True)
@@ -90,18 +80,18 @@ def frequency_variants(fractions: Sequence[float]) -> list[Variant]:
     variants = []
     for fraction in sorted(set(fractions), reverse=True):
         if fraction == 1:
-            variants.append(Variant("all", {"frequency_fraction": 1.0}))
+            variants.append(Variant("all", {"model": {"frequency_fraction": 1.0}}))
             continue
         for draw in ("eigenspaces", "literal"):
             settings = {"frequency_fraction": float(fraction), "frequency_draw": draw}
-            variants.append(Variant(f"{fraction:g}-{draw}", settings))
+            variants.append(Variant(f"{fraction:g}-{draw}", {"model": settings}))
     return variants
 
 
 def scaler_variants() -> list[Variant]:
     """The degree scaler: the paper's, one in each layer, none."""
     kinds = ("shared", "per_layer", "none")
-    return [Variant(kind, {"degree_scaler": kind}) for kind in kinds]
+    return [Variant(kind, {"model": {"degree_scaler": kind}}) for kind in kinds]
 
 
 def ablate(
@@ -125,38 +115,26 @@ def ablate(
             numbered from 0, so that the same ones are made every time.
         workspace: Where raw files and prepared graphs are (default: as the environment says).
     """
-    if not seeds or draws < 1:
-        raise ConfigError("seeds, draws: at least one")
-    workspace = workspace or Workspace.resolve()
-    report = workspace.reporter
+    if draws < 1:
+        raise ConfigError("draws: at least one")
+    runs: list[SweepRun] = []
+    tests: list[tuple[float, float, float]] = []  # with all frequencies, with a part, what part
+    for run in sweep(_base(name, wanted), variants, seeds, out, workspace):
+        runs.append(run)
+        tests.append((float(run.summary["test"]), *_with_draws(run, draws)))
     outcomes = []
-    for number, variant in enumerate(variants, 1):
-        results = []
-        for seed in seeds:
-            settings = {**_settings(name, variant, wanted), "seed": seed}
-            report.say(f"{name}, variant {number} of {len(variants)}: {variant.name}, seed {seed}")
-            config, data = plan(settings, workspace)
-            if not len(data.splits["test"]):
-                raise ConfigError(f"{config.data.dataset}: no graphs in the split 'test'")
-            folder = Path(out) / f"{data.name}-{config.preset}-{variant.name}-seed{seed}"
-            summary = finish_run(folder, config, data, report)
-            results.append((summary, *_with_draws(folder, config, data, draws)))
-        outcomes.append(
-            Outcome(
-                variant,
-                results[0][0]["parameters"],
-                tuple(float(summary["test"]) for summary, _, _ in results),
-                tuple(drawn for _, drawn, _ in results),
-                results[0][2],
-            )
-        )
+    for start in range(0, len(runs), len(seeds)):
+        test, drawn, kept = zip(*tests[start : start + len(seeds)], strict=True)
+        parameters = runs[start].summary["parameters"]
+        outcomes.append(Outcome(runs[start].variant, parameters, test, drawn, kept[0]))
+    config, outputs = runs[-1].config, runs[-1].data.outputs
     return Ablation(
         config.preset,
-        data.outputs.metric,
+        outputs.metric,
         tuple(seeds),
         config.training.epochs,
         config.data.limit,
-        data.outputs.higher_is_better,
+        outputs.higher_is_better,
         tuple(outcomes),
     )
 
@@ -165,29 +143,24 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _settings(name: str, variant: Variant, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _base(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     base: dict[str, Any] = {"data": {"dataset": name}}
     if name in presets():
         base = {"preset": name, "data": {"dataset": load_preset(name).dataset}}
     elif not Path(name).exists():
         near = unknown(f"preset '{name}'", name, presets())
         raise ConfigError(f"{near}; nor is there such a file or folder")
-    for setting in variant.model:
-        if setting in wanted.get("model", {}):
-            raise ConfigError(f"model.{setting}: this is what the ablation changes")
-    return merge(merge(base, wanted), {"model": variant.model})
+    return merge(base, wanted)
 
 
-def _with_draws(
-    folder: Path, config: RunConfig, data: TrainingData, draws: int
-) -> tuple[float, float]:
+def _with_draws(run: SweepRun, draws: int) -> tuple[float, float]:
     """The test metric with a part of the frequencies, and the share of them that was kept."""
-    model, card = load_model(folder)
+    model, card = load_model(run.folder)
     assert card.outputs is not None
-    dataset, fraction = data.dataset("test"), config.model.frequency_fraction
+    config, dataset = run.config, run.data.dataset("test")
+    fraction, size = config.model.frequency_fraction, config.training.batch_size
     if fraction == 1:
-        return evaluate(model, dataset, card.outputs, config.training.batch_size), 1.0
-    size = config.training.batch_size
+        return evaluate(model, dataset, card.outputs, size), 1.0
     results = [evaluate(model, dataset, card.outputs, size, draw) for draw in range(draws)]
     kept = total = 0.0
     whole = config.model.frequency_draw == "eigenspaces"

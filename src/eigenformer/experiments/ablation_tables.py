@@ -39,8 +39,7 @@ class Series:
 def frequency_table(ablation: Ablation) -> str:
     """The paper's Table 3 with ours, as Markdown."""
     found = {
-        (o.variant.model["frequency_fraction"], o.variant.model.get("frequency_draw")): o
-        for o in ablation.outcomes
+        (o.model["frequency_fraction"], o.model.get("frequency_draw")): o for o in ablation.outcomes
     }
     header = [
         *("fraction", "paper"),
@@ -71,7 +70,7 @@ def scaler_table(ablation: Ablation) -> str:
 
 def records(ablation: Ablation) -> str:
     """Every single result as CSV: one line for each variant and seed, every digit."""
-    settings = sorted({name for o in ablation.outcomes for name in o.variant.model})
+    settings = sorted({name for o in ablation.outcomes for name in o.model})
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     metric = ablation.metric
@@ -79,7 +78,7 @@ def records(ablation: Ablation) -> str:
         ["variant", *settings, "parameters", "kept", "seed", f"test_{metric}", f"drawn_{metric}"]
     )
     for outcome in ablation.outcomes:
-        values = [outcome.variant.model.get(name, "") for name in settings]
+        values = [outcome.model.get(name, "") for name in settings]
         common = [outcome.variant.name, *values, outcome.parameters, outcome.kept]
         for seed, test, drawn in zip(ablation.seeds, outcome.test, outcome.drawn, strict=True):
             writer.writerow([*common, seed, test, drawn])
@@ -98,13 +97,13 @@ def frequency_curves(ablation: Ablation) -> list[Series]:
     base = mean_and_deviation(full[0].test)[0]
 
     def series(draw: str, everywhere: bool) -> Series:
-        own = [o for o in ablation.outcomes if o.variant.model.get("frequency_draw") == draw]
+        own = [o for o in ablation.outcomes if o.model.get("frequency_draw") == draw]
         chosen = [*full, *own]
         found = [mean_and_deviation(o.test if everywhere else o.drawn) for o in chosen]
         return Series(
             draw,
             everywhere,
-            tuple(o.variant.model["frequency_fraction"] for o in chosen),
+            tuple(o.model["frequency_fraction"] for o in chosen),
             tuple(sign * (mean / base - 1) for mean, _ in found),
             tuple(100 * (deviation or 0) / base for _, deviation in found),
         )

@@ -17,6 +17,9 @@ from eigenformer.scalar_mlp import LinearPieces
 
 ScalarFunction = Callable[[Tensor], Tensor]
 
+ROUNDING_MARGIN = 1 + 1e-3
+"""|score| ≤ max |φ₂| holds in exact arithmetic; rounding may exceed it a little."""
+
 
 def signed_sqrt(x: Tensor, eps: float = 1e-6) -> Tensor:
     r""":math:`\psi(x) = x / \sqrt{|x| + \epsilon}`: signed square root, finite slope at 0."""

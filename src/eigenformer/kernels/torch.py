@@ -14,7 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from eigenformer.kernels.base import AttentionKernel, AttentionTerms, PhiTable, ScalarFunction
+from eigenformer.kernels.base import (
+    ROUNDING_MARGIN,
+    AttentionKernel,
+    AttentionTerms,
+    PhiTable,
+    ScalarFunction,
+)
 from eigenformer.kernels.padded import PaddedGraphs
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
@@ -22,8 +28,6 @@ from eigenformer.scalar_mlp import ScalarMLP
 
 # A graph joins a group if it has at least this share of the nodes of its largest member.
 _SMALLEST_SHARE = 0.8
-# |score| ≤ max |φ₂| holds in exact arithmetic; rounding may exceed it a little.
-_ROUNDING_MARGIN = 1 + 1e-3
 
 
 class TorchAttention(AttentionKernel):
@@ -92,7 +96,7 @@ class TorchAttention(AttentionKernel):
         if self.graphs.frequency_weights is not None:
             importance = importance * self.graphs.frequency_weights
         # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
-        bound = importance.detach().abs().amax(1) * (self.longest * _ROUNDING_MARGIN)
+        bound = importance.detach().abs().amax(1) * (self.longest * ROUNDING_MARGIN)
         return PhiTable(importance.T, phi1.linear_pieces(-bound, bound))
 
     def _pad(self, nodes: Tensor | None) -> list[Any]:

@@ -1,14 +1,44 @@
-"""The networks: each takes a batch of graphs and gives predictions."""
+"""The networks: each takes a batch of graphs and gives predictions.
+
+A network is a class of settings in ``config/model.py``, which says where its code is, and a
+:class:`Model` in a file here.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from eigenformer.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from eigenformer.config import NetworkConfig
+    from eigenformer.models.base import Model
     from eigenformer.models.eigenformer import Eigenformer
+    from eigenformer.models.message_passing import MessagePassing, comparable
+    from eigenformer.options import Backend
 
-__all__ = ["Eigenformer"]
+__all__ = ["Eigenformer", "MessagePassing", "Model", "build_model", "comparable"]
 
-__getattr__, __dir__ = lazy_names(__name__, {"Eigenformer": "eigenformer.models.eigenformer"})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Eigenformer": "eigenformer.models.eigenformer",
+        "MessagePassing": "eigenformer.models.message_passing",
+        "Model": "eigenformer.models.base",
+        "comparable": "eigenformer.models.message_passing",
+    },
+)
+
+
+def build_model(config: NetworkConfig, backend: Backend = "auto") -> Model:
+    """The network that its settings ask for, with new weights.
+
+    Args:
+        config: The architecture.
+        backend: How attention is computed, where there is spectrum-aware attention.
+    """
+    module, _, name = config.network.partition(":")
+    model: Model = getattr(import_module(module), name)(config)
+    model.backend = backend
+    return model

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
-from torch_geometric.nn import global_add_pool, global_mean_pool
 
-from eigenformer.config import (
-    CategoricalSpec,
-    EigenformerConfig,
-    EmbeddingSpec,
-    EncoderSpec,
-    LinearSpec,
-    load_preset,
-)
+from eigenformer.batch_norm import check_batch_norm
+from eigenformer.config import EigenformerConfig, load_preset
 from eigenformer.edges import EncodedEdges
-from eigenformer.encoders import (
-    CategoricalEncoder,
-    EmbeddingEncoder,
-    FeatureEncoder,
-    LinearEncoder,
-    OnesEncoder,
-)
+from eigenformer.encoders import FeatureEncoder, build_encoder
 from eigenformer.kernels import AttentionKernel, Backend, make_kernel
-from eigenformer.layer import DegreeScaler, EigenformerLayer, check_batch_norm
+from eigenformer.layer import DegreeScaler, EigenformerLayer
+from eigenformer.models import build_model
+from eigenformer.models.base import Model, build_head, last_linear  # noqa: F401 (training/loop.py)
 from eigenformer.node_potentials import NodePotentials
-from eigenformer.ragged import RaggedGraphs, name_graph
+from eigenformer.ragged import RaggedGraphs
 
 
 class Embedding(NamedTuple):
@@ -42,7 +30,7 @@ class Embedding(NamedTuple):
     nodes: Tensor
 
 
-class Eigenformer(nn.Module):
+class Eigenformer(Model):
     r"""The graph transformer of `"Graph Transformers without Positional Encodings"
     <https://arxiv.org/abs/2401.17791>`_.
 
@@ -55,12 +43,13 @@ class Eigenformer(nn.Module):
             not saved with the model.
     """
 
+    config: EigenformerConfig
+
     def __init__(self, config: EigenformerConfig, backend: Backend = "auto") -> None:
-        super().__init__()
         if not isinstance(config, EigenformerConfig):
             raise TypeError(f"expected an EigenformerConfig, got a {type(config).__name__}")
-        self.config = config
-        self.backend: Backend = backend
+        super().__init__(config)
+        self.backend = backend
         d = config.hidden_dim
         self.node_encoder = build_encoder(config.node_encoder, d)
         self.edge_encoder = (
@@ -103,20 +92,9 @@ class Eigenformer(nn.Module):
     @classmethod
     def from_preset(cls, name: str, backend: Backend = "auto", **changes: Any) -> Eigenformer:
         """One of the paper's models, with new weights; ``changes`` are other settings for it."""
-        return cls(load_preset(name).model.replace(**changes), backend)
-
-    def save(self, folder: str | Path) -> None:
-        """Writes ``model.safetensors`` and ``model.json``: weights and architecture."""
-        from eigenformer.model_folder import save_model
-
-        save_model(folder, self)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Eigenformer:
-        """A saved model, in evaluation mode. Nothing is unpickled."""
-        from eigenformer.model_folder import load_model
-
-        return load_model(folder)[0]
+        model = build_model(load_preset(name).model.replace(**changes), backend)
+        assert isinstance(model, cls)
+        return model
 
     @overload
     def forward(
@@ -173,17 +151,13 @@ class Eigenformer(nn.Module):
         """The representations before the head: of graphs and of nodes."""
         return self._represent(*self._prepare(batch))
 
-    def num_parameters(self) -> int:
-        """The number of trainable parameters; shared ones count once."""
-        return sum(p.numel() for p in self.parameters() if p.requires_grad)
-
     @torch.compiler.disable
     def _prepare(
         self, batch: Data, draw_seeds: Sequence[int] | None = None
     ) -> tuple[Tensor, Tensor | None, AttentionKernel]:
         """What does not depend on the weights: the features, checked, and the structure."""
-        graphs = RaggedGraphs.from_data(batch, last_linear(self.head).weight.dtype)
-        x, edge_attr = self._features(batch, graphs)
+        graphs = RaggedGraphs.from_data(batch, self.dtype)
+        x, edge_attr = self.features(batch, graphs.node_graph)
         check_batch_norm(self, graphs.num_nodes)
         draws = self.training or draw_seeds is not None
         if draws and self.config.frequency_fraction < 1:
@@ -216,54 +190,8 @@ class Eigenformer(nn.Module):
             if attention is not None:
                 x, weights = x
                 attention.append(weights)
-        return Embedding(self._pool(x, graphs.graphs), x)
-
-    def _pool(self, x: Tensor, graphs: RaggedGraphs) -> Tensor | None:
-        if self.config.pooling == "none":
-            return None
-        pool = global_add_pool if self.config.pooling == "sum" else global_mean_pool
-        return pool(x, graphs.node_graph, graphs.num_graphs)
-
-    def _features(self, batch: Data, graphs: RaggedGraphs) -> tuple[Tensor, Tensor | None]:
-        """The raw features, checked against what the encoders know."""
-        x = _feature(batch, "x", self.node_encoder, graphs.node_graph)
-        if self.edge_encoder is None:
-            return x, None
-        edge_index = batch.edge_index
-        edge_graph = graphs.node_graph[[] if edge_index is None else edge_index[1]]
-        return x, _feature(batch, "edge_attr", self.edge_encoder, edge_graph)
-
-
-def build_head(channels: int, out_channels: int, layers: int = 1) -> nn.Module:
-    """From a graph or a node to its predictions: a linear map, or a network that narrows.
-
-    Each hidden layer has half the width of the one before it, and a ReLU.
-    """
-    modules: list[nn.Module] = []
-    for _ in range(layers - 1):
-        narrower = max(channels // 2, 1)
-        modules += [nn.Linear(channels, narrower), nn.ReLU()]
-        channels = narrower
-    last = nn.Linear(channels, out_channels)
-    return nn.Sequential(*modules, last) if modules else last
-
-
-def last_linear(head: nn.Module) -> nn.Linear:
-    """The last linear map of a head, whose bias is added to every prediction."""
-    last = head[-1] if isinstance(head, nn.Sequential) else head
-    assert isinstance(last, nn.Linear)
-    return last
-
-
-def build_encoder(spec: EncoderSpec, channels: int) -> FeatureEncoder:
-    """The encoder that a specification asks for, with new weights."""
-    if isinstance(spec, EmbeddingSpec):
-        return EmbeddingEncoder(channels, spec.num_types, spec.width, spec.no_edge_type)
-    if isinstance(spec, CategoricalSpec):
-        return CategoricalEncoder(channels, spec.sizes)
-    if isinstance(spec, LinearSpec):
-        return LinearEncoder(channels, spec.in_channels, spec.bias)
-    return OnesEncoder(channels)
+        structure = graphs.graphs
+        return Embedding(self.pool(x, structure.node_graph, structure.num_graphs), x)
 
 
 def _encode_edges(encoder: FeatureEncoder, edge_attr: Tensor, graphs: RaggedGraphs) -> EncodedEdges:
@@ -276,25 +204,3 @@ def _encode_edges(encoder: FeatureEncoder, edge_attr: Tensor, graphs: RaggedGrap
         if factors is not None:
             return EncodedEdges(factors[0], no_edge, coefficients=factors[1])
     return EncodedEdges(encoder(edge_attr), no_edge)
-
-
-def _feature(batch: Data, attribute: str, encoder: FeatureEncoder, graph_of_row: Tensor) -> Tensor:
-    """The attribute's values, or an error that names the attribute and the graph."""
-    features = batch.get(attribute)
-    if isinstance(encoder, OnesEncoder) or not len(graph_of_row):
-        return graph_of_row.new_empty(len(graph_of_row), 0)
-    if features is None:
-        raise ValueError(
-            f"{name_graph(torch.ones_like(graph_of_row), graph_of_row)}: '{attribute}' is missing, "
-            f"and the model encodes it with {type(encoder).__name__}"
-        )
-    if len(features) != len(graph_of_row):
-        raise ValueError(
-            f"{attribute}: {len(features)} rows in the batch, expected {len(graph_of_row)}, one "
-            f"for every {'node' if attribute == 'x' else 'edge'}"
-        )
-    problem = encoder.problem(features)
-    if problem is not None:
-        rows, reason = problem
-        raise ValueError(f"{name_graph(rows, graph_of_row)}: {attribute}: {reason}")
-    return features

@@ -159,7 +159,9 @@ def small_multiples(curves: np.ndarray, x: np.ndarray, label: str) -> Markup:
     wide, high, margin, top = 62.0, 40.0, 22.0, 16.0
     places = np.broadcast_to(x, curves.shape)
     frames, zeros, lines = [], [], []
-    names = [(margin + (head + 0.5) * wide, 11, head) for head in range(heads)]
+    names: list[tuple[float, float, int]] = [
+        (margin + (head + 0.5) * wide, 11, head) for head in range(heads)
+    ]
     for layer in range(layers):
         names.append((9, top + (layer + 0.6) * high, layer))
         for head in range(heads):

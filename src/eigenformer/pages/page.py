@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from eigenformer.files import write_atomic
+from eigenformer.targets.base import show_number
 
 _FILES = resources.files("eigenformer.pages") / "templates"
 
@@ -32,11 +33,6 @@ def render(name: str, /, **values: Any) -> Markup:
 def render_macro(name: str, macro: str, /, **values: Any) -> Markup:
     """As :func:`render`, of one macro of a template."""
     return getattr(_environment().get_template(name).module, macro)(**values)
-
-
-def number(value: float) -> str:
-    """A number as it is read: four digits, a real minus."""
-    return f"{value:.4g}".replace("-", "−")
 
 
 def packed(values: np.ndarray) -> str:
@@ -96,7 +92,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["px"] = lambda value: f"{float(value):.1f}"
-    environment.filters["number"] = number
+    environment.filters["number"] = show_number
     environment.policies["json.dumps_kwargs"] = {
         "ensure_ascii": False,
         "separators": (",", ":"),

@@ -10,15 +10,15 @@ import yaml
 from markupsafe import Markup
 
 from eigenformer.analysis.curves import metric_name
-from eigenformer.analysis.errors import wrong_nodes
 from eigenformer.analysis.run_report import Comparison, Example, RunReport
 from eigenformer.config import load_preset
 from eigenformer.experiments.paper_tables import format_result
-from eigenformer.outputs import Outputs
 from eigenformer.pages.charts import Line, line_chart, scatter_chart, small_multiples
 from eigenformer.pages.graph_svg import graph_svg
-from eigenformer.pages.page import make_page, number, render
+from eigenformer.pages.page import make_page, render
 from eigenformer.pages.predictions import graph_lines
+from eigenformer.targets import Target
+from eigenformer.targets.base import show_number
 
 
 def report_page(report: RunReport) -> str:
@@ -161,12 +161,12 @@ def _test(report: RunReport) -> dict[str, Any] | None:
         return None
     pairs, hint = report.test.pairs, ""
     known = report.test.errors[~np.isnan(report.test.errors)]
-    what = "mean absolute error" if report.outputs.kind == "regression" else "cross-entropy"
     if len(known):
         median, tenth = np.quantile(known, [0.5, 0.9])
         hint = (
-            f"Of {len(known)} test graphs, half have a {what} below {number(median)}, nine of ten "
-            f"below {number(tenth)}. The largest:"
+            f"Of {len(known)} test graphs, half have a {report.outputs.error_name} below "
+            f"{show_number(median)}, nine "
+            f"of ten below {show_number(tenth)}. The largest:"
         )
     return {
         "scatter": None if pairs is None else scatter_chart(pairs, "true", "predicted"),
@@ -175,8 +175,8 @@ def _test(report: RunReport) -> dict[str, Any] | None:
     }
 
 
-def _example(outputs: Outputs, example: Example) -> dict[str, Any]:
-    marked = wrong_nodes(outputs, example.prediction, example.target)
+def _example(outputs: Target, example: Example) -> dict[str, Any]:
+    marked = outputs.wrong(example.prediction, example.target)
     lines = graph_lines(outputs, example.prediction, example.target)
     if len(marked):
         lines = [f"{len(marked)} of {len(example.prediction)} nodes wrong, marked"]

@@ -16,8 +16,8 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from eigenformer.speed.batches import make_batch
-from eigenformer.speed.models import make_model
 from eigenformer.speed.setups import Setup
+from eigenformer.speed.subjects import make_model
 
 
 @dataclass(frozen=True)

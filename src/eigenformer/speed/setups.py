@@ -69,7 +69,9 @@ class Setup:
 
     def config(self) -> EigenformerConfig:
         """The architecture that is measured, or that the peers are compared to."""
-        return load_preset(WORKLOADS[self.workload].preset).model.replace(**self.changes)
+        config = load_preset(WORKLOADS[self.workload].preset).model.replace(**self.changes)
+        assert isinstance(config, EigenformerConfig)
+        return config
 
 
 def steps(archives: dict[str, str | None], threads: Sequence[int]) -> Iterator[Setup]:

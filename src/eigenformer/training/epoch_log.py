@@ -57,11 +57,10 @@ class EpochLog(Checkpoint):
         names = (
             f"{part}_{name}" for name in ("loss", task.outputs.metric) for part in ("train", "val")
         )
-        row |= {name: task.report[name] for name in names}
+        row |= {name: task.logged[name] for name in names}
         self.rows.append(row)
-        value = row[task.monitor]
-        if self._is_better(value, task.outputs.higher_is_better):
-            self.best_epoch, self.best = epoch, value
+        if self._is_better(row, task.monitor, task.outputs.higher_is_better):
+            self.best_epoch, self.best = epoch, row[task.monitor]
             self._keep_best(trainer, task)
         if self.record is not None:
             trainer.save_checkpoint(self.record.folder.checkpoint)
@@ -98,9 +97,13 @@ class EpochLog(Checkpoint):
         self.rows, self.seconds = list(state_dict["rows"]), list(state_dict["seconds"])
         self.best_epoch, self.best = state_dict["best_epoch"], state_dict["best"]
 
-    def _is_better(self, value: float, higher: bool) -> bool:
+    def _is_better(self, row: dict[str, float], metric: str, higher: bool) -> bool:
+        """Whether an epoch is the best so far; the lower loss decides between equal metrics."""
+        value = row[metric]
         if not self.best_epoch or math.isnan(self.best):
             return True
+        if value == self.best:
+            return row["val_loss"] < self.rows[self.best_epoch - 1]["val_loss"]
         return value > self.best if higher else value < self.best
 
     def _keep_best(self, trainer: pl.Trainer, task: TrainingModule) -> None:

@@ -13,7 +13,6 @@ from eigenformer.config import (
     DataConfig,
     InputFormat,
     OwnData,
-    Settings,
     load_preset,
     presets,
 )
@@ -115,11 +114,6 @@ def load_data(
     return TrainingData(
         config.name, archive, prepared.spectra, outputs, splits, input_format(config, archive)
     )
-
-
-def needs_spectrum(model: Settings) -> bool:
-    """Whether a model of this architecture asks for spectra."""
-    return getattr(model, "needs_spectrum", True)
 
 
 def input_format(config: DataConfig, archive: GraphArchive) -> InputFormat:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,13 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping
 
 from eigenformer.config import RunConfig
 from eigenformer.model_folder import load_model, read_card, read_weights
-from eigenformer.models.eigenformer import Eigenformer, last_linear
-from eigenformer.outputs import Outputs
+from eigenformer.models import Model, build_model
 from eigenformer.reporting import Reporter
+from eigenformer.targets import Target
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.epoch_log import EpochLog
 from eigenformer.training.loading import TrainingData, describe
-from eigenformer.training.losses import best_constant
-from eigenformer.training.module import TrainingModule, shaped_targets
+from eigenformer.training.module import TrainingModule
 from eigenformer.training.planning import check_fit
 from eigenformer.training.progress import Progress
 from eigenformer.training.run_folder import RunError, RunFolder
@@ -87,12 +85,12 @@ def resume_run(
             report.say(line)
         return summary
     # Weights come from the checkpoint: the model that a run started from is not needed any more.
-    return _run(config, data, Eigenformer(config.model, config.backend), outputs, folder, report)
+    return _run(config, data, build_model(config.model, config.backend), outputs, folder, report)
 
 
 def new_model(
-    config: RunConfig, outputs: Outputs, targets: np.ndarray
-) -> tuple[Eigenformer, Outputs, list[str]]:
+    config: RunConfig, outputs: Target, targets: np.ndarray
+) -> tuple[Model, Target, list[str]]:
     """The model to train, what it predicts, and what to say about it.
 
     With ``config.start``, what fits is taken from the model there; its head, and with it the
@@ -104,22 +102,22 @@ def new_model(
         targets: Those of the training set, from which the head may start.
     """
     torch.manual_seed(derived_seed(config.seed, "weights"))
-    model = Eigenformer(config.model, config.backend)
+    model = build_model(config.model, config.backend)
     if config.training.initial_bias == "targets":
         start_at_targets(model, outputs, targets)
     if config.start is None:
         return model, outputs, []
     source, card = load_model(config.start)
-    same_task = card.outputs is not None and card.outputs.same_task(outputs)
+    same_task = card.outputs is not None and card.outputs.same_as(outputs)
     fresh = [] if same_task else ["head"]
     for part in ("node_encoder", "edge_encoder"):
         if getattr(card.architecture, part) != getattr(config.model, part):
             fresh.append(part)
     theirs, ours = card.architecture.to_dict(), config.model.to_dict()
     differences = ", ".join(
-        f"model.{name} is {theirs[name]} there, not {ours[name]}"
+        f"model.{name} is {theirs.get(name)} there, not {ours[name]}"
         for name in ours
-        if theirs[name] != ours[name] and name not in (*fresh, "out_channels")
+        if theirs.get(name) != ours[name] and name not in (*fresh, "out_channels")
     )
     own = model.state_dict()
     taken = {k: v for k, v in source.state_dict().items() if k.split(".")[0] not in fresh}
@@ -131,26 +129,24 @@ def new_model(
             raise RunError(f"{config.start}: does not fit what was asked for: {differences}")
     model.load_state_dict({**own, **taken})
     if same_task and card.outputs is not None:
-        outputs = replace(outputs, mean=card.outputs.mean, scale=card.outputs.scale)
+        outputs = card.outputs.judged(outputs.judged_by)
     said = f"starts from {config.start}"
     return model, outputs, [f"{said}; new: {', '.join(fresh)}" if fresh else said]
 
 
 @torch.no_grad()
-def start_at_targets(model: Eigenformer, outputs: Outputs, targets: np.ndarray) -> None:
+def start_at_targets(model: Model, outputs: Target, targets: np.ndarray) -> None:
     """Sets the bias of a model's head to the constant prediction that suits the targets."""
-    known = shaped_targets(outputs, torch.from_numpy(np.array(targets)))
-    if outputs.kind == "regression":
-        known = outputs.standardise(known)
-    bias = last_linear(model.head).bias
-    bias.copy_(best_constant(outputs, known))
+    bias = outputs.initial_bias(targets)
+    if bias is not None and model.output_bias is not None:
+        model.output_bias.copy_(bias)
 
 
 def _run(
     config: RunConfig,
     data: TrainingData,
-    model: Eigenformer,
-    outputs: Outputs,
+    model: Model,
+    outputs: Target,
     folder: RunFolder,
     report: Reporter,
     notes: Sequence[str] = (),
@@ -224,12 +220,12 @@ def _test(
     if module.test is None:
         return {"test": None}
     trainer.test(task, datamodule=module, verbose=False)
-    values = {name: task.report[f"test_{name}"] for name in task.outputs.metrics}
+    values = {name: task.logged[f"test_{name}"] for name in task.outputs.metrics}
     return {"test": values[task.outputs.metric], "test_metrics": values}
 
 
 def _introduction(
-    config: RunConfig, data: TrainingData, model: Eigenformer, outputs: Outputs, folder: RunFolder
+    config: RunConfig, data: TrainingData, model: Model, outputs: Target, folder: RunFolder
 ) -> list[str]:
     counts = _counted({name: len(graphs) for name, graphs in data.splits.items()})
     lines = [
@@ -245,7 +241,7 @@ def _introduction(
     return lines
 
 
-def _conclusion(summary: dict[str, Any], outputs: Outputs, folder: RunFolder) -> list[str]:
+def _conclusion(summary: dict[str, Any], outputs: Target, folder: RunFolder) -> list[str]:
     metric = outputs.metric
     lines = []
     if summary["best_epoch"]:

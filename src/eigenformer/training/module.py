@@ -14,14 +14,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from eigenformer.config import TrainingConfig
-from eigenformer.outputs import Outputs
-from eigenformer.training.losses import loss_sums, mean_loss
-from eigenformer.training.metrics import MeanLoss, Score
+from eigenformer.targets import Target
 from eigenformer.training.modes import freeze_norms, recompute_statistics
 from eigenformer.training.schedule import learning_rate_factor, warmup_steps
+from eigenformer.training.scores import MeanLoss, Score, full_precision
 from eigenformer.training.seeding import derived_seed
 
-PARTS = ("train", "val", "test")
+SPLITS = ("train", "val", "test")
 
 
 class TrainingError(ValueError):
@@ -38,22 +37,22 @@ class TrainingModule(pl.LightningModule):
     Logs ``train_loss``, ``val_loss`` and the metric with the same prefixes, every epoch.
 
     Args:
-        model: An Eigenformer, or any other that takes a batch and gives as many numbers.
+        model: Any network that takes a batch and gives ``outputs.width`` numbers for each row.
         outputs: What it predicts.
         training: How it is trained.
-        seed: Of everything random in a step.
+        seed: The seed of everything random in a step.
     """
 
     def __init__(
-        self, model: nn.Module, outputs: Outputs, training: TrainingConfig, seed: int = 0
+        self, model: nn.Module, outputs: Target, training: TrainingConfig, seed: int = 0
     ) -> None:
         super().__init__()
         self.model, self.outputs, self.training_config, self.seed = model, outputs, training, seed
         metrics = {"train": None, "val": None, "test": outputs.metrics}
-        scores = {f"{part}_score": Score(outputs, metrics[part]) for part in PARTS}
+        scores = {f"{split}_score": Score(outputs, metrics[split]) for split in SPLITS}
         self.scores = nn.ModuleDict(scores)
-        self.losses = nn.ModuleDict({f"{part}_loss": MeanLoss(outputs) for part in PARTS})
-        self.report: dict[str, float] = {}
+        self.losses = nn.ModuleDict({f"{split}_loss": MeanLoss(outputs) for split in SPLITS})
+        self.logged: dict[str, float] = {}
 
     @property
     def monitor(self) -> str:
@@ -81,7 +80,7 @@ class TrainingModule(pl.LightningModule):
         sums, counts = self._step("train", batch)
         all_sums, all_counts = self._total(torch.stack([sums.detach().double(), counts.double()]))
         # The same number in all processes, which therefore stop together.
-        whole = mean_loss(self.outputs, all_sums, all_counts)
+        whole = self.outputs.mean_loss(all_sums, all_counts)
         if not torch.isfinite(whole):
             raise TrainingError(
                 f"the loss is {whole.item()} in epoch {self.current_epoch + 1}, step "
@@ -89,7 +88,7 @@ class TrainingModule(pl.LightningModule):
                 f"in the data"
             )
         # DDP takes the mean of the processes' gradients; this makes it the sum.
-        loss = mean_loss(self.outputs, sums, all_counts) * self.trainer.world_size
+        loss = self.outputs.mean_loss(sums, all_counts) * self.trainer.world_size
         return {"loss": loss, "whole_loss": whole}
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
@@ -134,36 +133,33 @@ class TrainingModule(pl.LightningModule):
         )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
-    def _step(self, part: str, batch: Batch) -> tuple[Tensor, Tensor]:
-        if part == "train":
+    def _step(self, split: str, batch: Batch) -> tuple[Tensor, Tensor]:
+        if split == "train":
             predictions = self.model(batch)
         else:  # in full precision, as the model is used later
             with torch.autocast(self.device.type, enabled=False):
                 predictions = self.model(batch)
-        targets = read_targets(self.outputs, batch)
-        standardised = targets
-        if self.outputs.kind == "regression":
-            standardised = self.outputs.standardise(targets)
-        sums, counts = loss_sums(self.outputs, predictions, standardised)
-        self._loss(part).update(sums, counts)
-        self._score(part).update(predictions, targets)
+        predictions, targets = full_precision(predictions), self.outputs.read(batch)
+        sums, counts = self.outputs.loss_sums(predictions, targets)
+        self._loss(split).update(sums, counts)
+        self._score(split).update(predictions, targets)
         return sums, counts
 
-    def _finish(self, part: str) -> None:
+    def _finish(self, split: str) -> None:
         # With several processes all compute, also one that had no graph: computing is collective.
-        loss, score = self._loss(part), self._score(part)
-        values = {f"{part}_loss": float(loss.compute())}
-        values |= {f"{part}_{name}": value for name, value in score.compute_all().items()}
+        loss, score = self._loss(split), self._score(split)
+        values = {f"{split}_loss": float(loss.compute())}
+        values |= {f"{split}_{name}": value for name, value in score.compute_all().items()}
         loss.reset()
         score.reset()
-        self.report.update(values)
+        self.logged.update(values)
         self.log_dict(values)
 
-    def _loss(self, part: str) -> MeanLoss:
-        return cast(MeanLoss, self.losses[f"{part}_loss"])
+    def _loss(self, split: str) -> MeanLoss:
+        return cast(MeanLoss, self.losses[f"{split}_loss"])
 
-    def _score(self, part: str) -> Score:
-        return cast(Score, self.scores[f"{part}_score"])
+    def _score(self, split: str) -> Score:
+        return cast(Score, self.scores[f"{split}_score"])
 
     def _total(self, value: Tensor) -> Tensor:
         if self.trainer.world_size == 1:
@@ -185,15 +181,6 @@ class TrainingModule(pl.LightningModule):
                 buffer /= self.trainer.world_size
 
 
-def read_targets(outputs: Outputs, batch: Data) -> Tensor:
-    """Classes ``[rows]``, or ``[rows, num_outputs]`` of floats with NaN for missing ones."""
-    return shaped_targets(outputs, batch.y)
-
-
-def shaped_targets(outputs: Outputs, targets: Tensor) -> Tensor:
-    """Targets as stored, in the shape and type that losses and metrics take."""
-    if outputs.kind == "multiclass":
-        if targets.is_floating_point():
-            targets = torch.where(targets.isnan(), -1, targets)
-        return targets.long().view(-1)
-    return targets.to(torch.get_default_dtype()).view(-1, outputs.num_outputs)
+def read_targets(outputs: Target, batch: Data) -> Tensor:
+    """The former name of :meth:`Target.read`."""
+    return outputs.read(batch)

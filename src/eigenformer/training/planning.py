@@ -10,7 +10,7 @@ from eigenformer.config import (
     BenchmarkData,
     ConfigError,
     DataConfig,
-    EigenformerConfig,
+    ModelConfig,
     OwnData,
     Preset,
     RunConfig,
@@ -27,10 +27,10 @@ from eigenformer.data.benchmarks import data_settings
 from eigenformer.data.errors import DataError
 from eigenformer.data.workspace import Workspace
 from eigenformer.model_folder import read_card
-from eigenformer.models.eigenformer import Eigenformer
-from eigenformer.outputs import Outputs
+from eigenformer.models import build_model
+from eigenformer.targets import Target
 from eigenformer.training.features import encoders
-from eigenformer.training.loading import TrainingData, load_data, needs_spectrum
+from eigenformer.training.loading import TrainingData, load_data
 
 DEFAULT_PRESET = "zinc"
 """The trunk for one's own data."""
@@ -64,9 +64,10 @@ def plan(
     sections = {"data": data_config, "preset": preset.name, "training": training, "start": start}
     trunk = preset.model if start is None else read_card(start).architecture
     changes = wanted.get("model", {})
+    trunk = _of_kind(trunk, changes.get("kind", trunk.kind))
     draft = merge(trunk.to_dict(), {k: v for k, v in changes.items() if k not in _OF_DATA})
     drafted = RunConfig.from_dict({**wanted, **sections, "model": draft})
-    data = load_data(data_config, workspace, needs_spectrum(drafted.model))
+    data = load_data(data_config, workspace, drafted.model.needs_spectrum)
     for split in ("train", "val"):
         if not len(data.splits[split]):
             counts = ", ".join(f"{name} {len(graphs)}" for name, graphs in data.splits.items())
@@ -75,7 +76,7 @@ def plan(
                 f"needs some in train and in val: give more data, or other --fractions"
             )
     base = _fitted(trunk, preset, data_config, data)
-    model = EigenformerConfig.from_dict(merge(base.to_dict(), changes), "model")
+    model = type(base).from_dict(merge(base.to_dict(), changes), "model")
     check_fit(model, data, preset.name)
     return RunConfig.from_dict({**wanted, **sections, "model": model}), data
 
@@ -87,13 +88,13 @@ def run_name(wanted: Mapping[str, Any]) -> str:
     return f"{name}-{_preset_name(wanted)}-seed{wanted.get('seed', 0)}"
 
 
-def check_fit(model: EigenformerConfig, data: TrainingData, name: str) -> None:
+def check_fit(model: ModelConfig, data: TrainingData, name: str) -> None:
     """Raises where an architecture cannot take these graphs or give these targets."""
     outputs = data.outputs
-    if model.out_channels != outputs.num_outputs:
+    if model.out_channels != outputs.width:
         raise ConfigError(
             f"the model (preset '{name}') does not fit {data.name}: it has {model.out_channels} "
-            f"outputs, the data asks for {outputs.num_outputs}"
+            f"outputs, the data asks for {outputs.width}"
         )
     if (model.pooling == "none") != (outputs.level == "node"):
         raise ConfigError(
@@ -108,15 +109,12 @@ def check_fit(model: EigenformerConfig, data: TrainingData, name: str) -> None:
         ) from None
 
 
-def try_model(model: EigenformerConfig, graphs: GraphDataset) -> None:
+def try_model(model: ModelConfig, graphs: GraphDataset) -> None:
     """Raises where an architecture cannot take the first of these graphs; a tiny one tells."""
-    small = model.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
-    Eigenformer(small).eval()(graphs.batch([0]))
+    build_model(model.tiny()).eval()(graphs.batch([0]))
 
 
-def fit_trunk(
-    trunk: EigenformerConfig, archive: GraphArchive, outputs: Outputs
-) -> EigenformerConfig:
+def fit_trunk(trunk: ModelConfig, archive: GraphArchive, outputs: Target) -> ModelConfig:
     """A trunk with the encoders and the head that graphs and targets ask for."""
     nodes, edges = encoders(archive)
     pooling = trunk.pooling
@@ -127,7 +125,7 @@ def fit_trunk(
     return trunk.replace(
         node_encoder=nodes,
         edge_encoder=edges,
-        out_channels=outputs.num_outputs,
+        out_channels=outputs.width,
         pooling=pooling,
     )
 
@@ -165,9 +163,18 @@ def _training(base: TrainingConfig, changes: Mapping[str, Any]) -> TrainingConfi
     return TrainingConfig.from_dict(merge(base.to_dict(), changes), "training")
 
 
+def _of_kind(trunk: ModelConfig, kind: str) -> ModelConfig:
+    """A network of another kind keeps the size, and what the data decides."""
+    if kind == trunk.kind:
+        return trunk
+    kept = trunk.to_dict()
+    values = {name: kept[name] for name in (*_OF_DATA, "layers", "hidden_dim")}
+    return kinds_of(get_args(ModelConfig))[kind].from_dict(values, "model")
+
+
 def _fitted(
-    trunk: EigenformerConfig, preset: Preset, config: DataConfig, data: TrainingData
-) -> EigenformerConfig:
+    trunk: ModelConfig, preset: Preset, config: DataConfig, data: TrainingData
+) -> ModelConfig:
     """A trunk with the encoders and the head of the benchmark, or those that own data ask for."""
     if isinstance(config, BenchmarkData):
         return trunk.replace(**{name: getattr(preset.model, name) for name in _OF_DATA})

@@ -12,11 +12,9 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from eigenformer.data.batching import GraphDataset
-from eigenformer.options import MetricName
-from eigenformer.outputs import Outputs
-from eigenformer.training.metrics import Score
+from eigenformer.targets import Target
 from eigenformer.training.modes import evaluation_mode
-from eigenformer.training.module import read_targets
+from eigenformer.training.scores import Score
 from eigenformer.training.seeding import derived_seed
 
 Transform = Callable[[Batch, np.ndarray], Batch]
@@ -80,9 +78,9 @@ def predict_batches(
 def evaluate(
     model: nn.Module,
     graphs: GraphDataset,
-    outputs: Outputs,
+    outputs: Target,
     batch_size: int = 32,
-    metrics: Sequence[MetricName] | None = None,
+    metrics: Sequence[str] | None = None,
     transform: Transform | None = None,
 ) -> dict[str, float]:
     """The metrics of a model on a set of graphs, each of them used once.
@@ -97,15 +95,8 @@ def evaluate(
     """
     score = Score(outputs, outputs.metrics if metrics is None else metrics)
     for found in predict_batches(model, graphs, batch_size, transform):
-        score.update(found.output, read_targets(outputs, found.batch))
+        score.update(found.output, outputs.read(found.batch))
     return score.compute_all()
-
-
-def in_units(outputs: Outputs, predictions: Tensor) -> Tensor:
-    """What a model gives → what it means: the user's numbers, or probabilities."""
-    if outputs.kind == "regression":
-        return outputs.restore(predictions)
-    return predictions.softmax(1) if outputs.kind == "multiclass" else predictions.sigmoid()
 
 
 def model_device(model: nn.Module) -> torch.device:

@@ -21,7 +21,6 @@ from eigenformer.data.reading import form_of, read_own
 from eigenformer.data.tables import is_table, read_rows
 from eigenformer.files import write_atomic
 from eigenformer.nearest import unknown
-from eigenformer.outputs import Outputs
 from eigenformer.training.features import check_columns
 
 if TYPE_CHECKING:
@@ -40,7 +39,11 @@ class PredictionCounts:
 
 
 def predict_file(
-    trained: TrainedModel, source: str | Path, out: str | Path, smiles: str | None = None
+    trained: TrainedModel,
+    source: str | Path,
+    out: str | Path,
+    smiles: str | None = None,
+    escape_formulas: bool = False,
 ) -> PredictionCounts:
     """Predicts for a table of molecules or for graphs in any form, and writes a CSV file.
 
@@ -49,6 +52,7 @@ def predict_file(
         source: The table, or an archive or folder of graphs.
         out: The CSV file to write.
         smiles: The column with SMILES, where it is not called as in training.
+        escape_formulas: Whether cells that a spreadsheet would take for formulas begin with ``'``.
     """
     source, out = Path(source), Path(out)
     if not source.exists():
@@ -64,14 +68,29 @@ def predict_file(
         header, rows = _predict_archive(trained, source)
     stream = io.StringIO(newline="")
     writer = csv.writer(stream, delimiter="\t" if out.suffix == ".tsv" else ",")
-    writer.writerow(header)
+    cell = without_formula if escape_formulas else str
+    writer.writerow(map(cell, header))
     count = predicted = 0
     for row in rows:
-        writer.writerow(row)
+        writer.writerow(map(cell, row))
         count += 1
         predicted += row[-1] == ""
     write_atomic(out, stream.getvalue().encode("utf-8"))
     return PredictionCounts(count, predicted)
+
+
+def without_formula(cell: str) -> str:
+    """The cell as text for spreadsheets, which compute what begins with ``=``, ``+``, ``-``, ``@``.
+
+    Numbers stay numbers.
+    """
+    if not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def _predict_table(
@@ -84,7 +103,7 @@ def _predict_table(
     if trained.outputs.level == "node":
         raise DataError(f"{path}: the model predicts for nodes; give an archive of graphs")
     trained.check_molecules()
-    added = _free_names([*prediction_names(trained.outputs), _REASON], header)
+    added = _free_names([*trained.outputs.header(), _REASON], header)
     return [*header, *added], _predict_rows(trained, rows, header.index(smiles), len(header))
 
 
@@ -96,7 +115,7 @@ def _predict_rows(
 ) -> Iterator[list[str]]:
     """Chunk by chunk: each row as it came, its prediction, and why it has none."""
     outputs = trained.outputs
-    names = prediction_names(outputs)
+    names = outputs.header()
     for start in range(0, len(rows), _CHUNK):
         chunk = rows[start : start + _CHUNK]
         graphs: list[MoleculeGraph] = []
@@ -112,7 +131,7 @@ def _predict_rows(
         predictions: Iterator[list[str]] = iter(())
         if graphs:
             values = trained.predict(trained.archive(graphs))
-            predictions = iter([prediction_cells(outputs, row) for row in values.numpy()])
+            predictions = iter([outputs.cells(row) for row in values.numpy()])
         for (cells, _), reason in zip(chunk, reasons, strict=True):
             shown = [*cells, *[""] * (width - len(cells))][:width]
             yield [*shown, *([""] * len(names) if reason else next(predictions)), reason]
@@ -124,7 +143,7 @@ def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iter
     check_columns(trained.input_format, archive, path)
     values, reasons = _predict_each(trained, archive)
     graph_names = archive.names or [str(i) for i in range(len(archive))]
-    nodes, names = outputs.level == "node", prediction_names(outputs)
+    nodes, names = outputs.level == "node", outputs.header()
     header = ["graph", *(["node"] if nodes else []), *names, _REASON]
 
     def rows() -> Iterator[list[str]]:
@@ -134,7 +153,7 @@ def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iter
                 if reasons[graph]:
                     yield [*place, *[""] * len(names), reasons[graph]]
                 else:
-                    yield [*place, *prediction_cells(outputs, values[graph][node]), ""]
+                    yield [*place, *outputs.cells(values[graph][node]), ""]
 
     return header, rows()
 
@@ -143,8 +162,7 @@ def _predict_each(
     trained: TrainedModel, archive: GraphArchive
 ) -> tuple[list[np.ndarray], list[str]]:
     """Each graph's prediction, or why the model cannot take it."""
-    nodes = trained.outputs.level == "node"
-    sizes = archive.num_nodes.tolist() if nodes else [1] * len(archive)
+    sizes = trained.outputs.rows(archive.num_nodes.tolist())
     try:
         values = trained.predict(archive)
         return [part.numpy() for part in values.split(sizes)], [""] * len(archive)
@@ -170,26 +188,6 @@ def _read_unlabelled(path: Path, trained: TrainedModel) -> GraphArchive:
         return read_own(path).archive
     options = ReadOptions(undirected=trained.input_format.undirected)
     return read_graph_tables(path, options, ignored=trained.input_format.target_columns)
-
-
-def prediction_names(outputs: Outputs) -> list[str]:
-    """The columns of a prediction."""
-    if outputs.kind == "regression":
-        return [f"predicted_{name}" for name in _names(outputs)]
-    classes = ["predicted_class"] if outputs.kind == "multiclass" else []
-    return [*classes, *(f"probability_{name}" for name in _names(outputs))]
-
-
-def prediction_cells(outputs: Outputs, values: np.ndarray) -> list[str]:
-    """One prediction as text, with all its digits: read again, it is the same number."""
-    cells = [str(value) for value in values]  # NumPy writes as many as its type has
-    if outputs.kind != "multiclass":
-        return cells
-    return [_names(outputs)[int(np.argmax(values))], *cells]
-
-
-def _names(outputs: Outputs) -> tuple[str, ...]:
-    return outputs.names or tuple(map(str, range(outputs.num_outputs)))
 
 
 def _free_names(names: list[str], taken: Sequence[str]) -> list[str]:

@@ -69,13 +69,13 @@ class Progress(Callback):
 
     def line(self, trainer: pl.Trainer, task: TrainingModule) -> str:
         """One epoch in one line."""
-        report, metric = task.report, task.outputs.metric
+        logged, metric = task.logged, task.outputs.metric
         seconds = time.perf_counter() - self._epoch_started
         width = len(str(trainer.max_epochs))
         return (
             f"epoch {trainer.current_epoch + 1:>{width}}/{trainer.max_epochs}  "
-            f"train loss {report['train_loss']:.4f}  {metric} {report[f'train_{metric}']:.4f}  "
-            f"val loss {report['val_loss']:.4f}  {metric} {report[f'val_{metric}']:.4f}  "
+            f"train loss {logged['train_loss']:.4f}  {metric} {logged[f'train_{metric}']:.4f}  "
+            f"val loss {logged['val_loss']:.4f}  {metric} {logged[f'val_{metric}']:.4f}  "
             f"lr {_learning_rate(trainer):.2e}  {seconds:.1f} s  "
             f"{self._graphs / seconds:.0f} graphs/s  {self._left(trainer, None)} left"
         )

@@ -27,6 +27,7 @@ import yaml
 
 from eigenformer.config import ConfigError, RunConfig, parse_yaml
 from eigenformer.config.old_formats import upgrade_run
+from eigenformer.data.stored_zip import DAMAGED
 from eigenformer.files import write_atomic
 
 CONFIG, METRICS, CHECKPOINT, SUMMARY = "config.yaml", "metrics.csv", "last.ckpt", "summary.json"
@@ -147,7 +148,7 @@ class RunFolder:
         try:
             with zipfile.ZipFile(self.checkpoint) as archive:
                 broken = archive.testzip()
-        except (OSError, zipfile.BadZipFile) as error:
+        except DAMAGED as error:
             broken = str(error)
         if broken is not None:
             raise RunError(

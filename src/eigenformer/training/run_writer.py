@@ -12,7 +12,7 @@ import torch
 from eigenformer.config import RunConfig
 from eigenformer.model_folder import ModelCard, save_model
 from eigenformer.models.eigenformer import Eigenformer
-from eigenformer.outputs import Outputs
+from eigenformer.targets import Target
 from eigenformer.training.environment import git_revision, versions
 from eigenformer.training.loading import TrainingData
 from eigenformer.training.run_folder import RunError, RunFolder
@@ -36,7 +36,7 @@ class RunWriter:
         data: TrainingData,
         folder: RunFolder,
         model: Eigenformer,
-        outputs: Outputs,
+        outputs: Target,
     ) -> None:
         self.config, self.data, self.folder = config, data, folder
         self.model, self.outputs = model, outputs
@@ -68,6 +68,7 @@ class RunWriter:
             "preset": config.preset,
             "seed": config.seed,
             "metric": self.outputs.metric,
+            "higher_is_better": self.outputs.higher_is_better,
             "parameters": self.model.num_parameters(),
             "epochs_planned": config.training.epochs,
             "graphs": {name: len(graphs) for name, graphs in self.data.splits.items()},

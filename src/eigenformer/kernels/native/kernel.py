@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from eigenformer.kernels.base import (
+    ROUNDING_MARGIN,
     AttentionKernel,
     AttentionTerms,
     PhiTable,
@@ -23,8 +24,6 @@ from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import LinearPieces, ScalarMLP
 
-# |score| ≤ max |φ₂| holds in exact arithmetic; rounding may exceed it a little.
-_ROUNDING_MARGIN = 1 + 1e-3
 # Sums over all edges of a kind are kept per thread: up to so many kinds.
 _FEW_KINDS = 256
 # A factor costs a row about as much as a channel of an edge.
@@ -155,7 +154,7 @@ class NativeAttention(AttentionKernel):
         if self.graphs.frequency_weights is not None:
             importance = importance * self.graphs.frequency_weights[:, None]
         # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
-        bound = importance.detach().abs().amax(1).flatten() * (self.longest * _ROUNDING_MARGIN)
+        bound = importance.detach().abs().amax(1).flatten() * (self.longest * ROUNDING_MARGIN)
         pieces = _linear_pieces(phi1, -bound, bound)
         by_layer = zip(importance, *(part.split(heads) for part in pieces), strict=True)
         return [PhiTable(own, LinearPieces(*parts)) for own, *parts in by_layer]

@@ -149,11 +149,11 @@ def evaluate_pieces(*arguments: Any) -> Tensor:
 
     ``heads`` of them are one layer: the result is ``[layers, len(x), heads]``.
     """
-    x, _, slopes, _, heads = arguments
+    x, knots, slopes, intercepts, heads = arguments
     if heads < 1 or slopes.dim() != 2 or len(slopes) % heads:
         raise ValueError("slopes, heads: expected whole layers of functions by segments")
     y = _values(x, slopes, heads)
-    library().evaluate(_evaluation(*arguments, y))
+    library().evaluate(_evaluation(x, knots, slopes, intercepts, heads, y))
     return y
 
 
@@ -164,9 +164,10 @@ def evaluate_pieces(*arguments: Any) -> Tensor:
 )
 def evaluate_pieces_backward(*arguments: Any) -> tuple[Tensor, Tensor]:
     """The gradients of slopes and intercepts."""
-    slopes, intercepts = arguments[2:4]
+    x, knots, slopes, intercepts, heads, d_y = arguments
     gradients = torch.empty_like(slopes), torch.empty_like(intercepts)
-    library().evaluate(_evaluation(*arguments, *gradients), backward=True)
+    given = _evaluation(x, knots, slopes, intercepts, heads, d_y, *gradients)
+    library().evaluate(given, backward=True)
     return gradients
 
 

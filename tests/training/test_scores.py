@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from eigenformer.outputs import Outputs
-from eigenformer.training.losses import loss_sums
-from eigenformer.training.metrics import MeanLoss, Score
+from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget
+from eigenformer.training.scores import MeanLoss, Score, full_precision
 
 NAN = float("nan")
 
@@ -21,7 +20,7 @@ def _score(outputs, predictions, targets, parts=1):
 
 
 def test_mae_is_in_the_users_units_and_ignores_missing_labels():
-    outputs = Outputs(num_outputs=2, mean=(10.0, -5.0), scale=(2.0, 0.5))
+    outputs = NumberTarget(num_outputs=2, mean=(10.0, -5.0), scale=(2.0, 0.5))
     predictions = torch.tensor([[0.0, 0.0], [1.0, 2.0]])
     targets = torch.tensor([[11.0, NAN], [12.0, -5.0]])
     assert _score(outputs, predictions, targets) == pytest.approx((1 + 0 + 1) / 3)
@@ -31,7 +30,7 @@ def test_mae_is_in_the_users_units_and_ignores_missing_labels():
 def test_accuracy():
     predictions = torch.eye(3)[[0, 1, 2, 2]]
     targets = torch.tensor([0, 1, 1, 2])
-    outputs = Outputs(kind="multiclass", num_outputs=3)
+    outputs = ClassTarget(num_outputs=3)
     assert _score(outputs, predictions, targets) == pytest.approx(0.75)
 
 
@@ -39,10 +38,10 @@ def test_weighted_accuracy_is_the_mean_recall_not_the_accuracy():
     """Nine of ten nodes in class 0: saying 0 always is worth one half."""
     targets = torch.zeros(10, 1)
     targets[9] = 1
-    assert _score(Outputs("node", "binary"), -torch.ones(10, 1), targets) == pytest.approx(0.5)
+    assert _score(LabelTarget(level="node"), -torch.ones(10, 1), targets) == pytest.approx(0.5)
     classes = torch.tensor([0] * 8 + [1] * 2)
     always = torch.eye(3)[[0] * 10]
-    assert _score(Outputs("node", "multiclass", 3), always, classes) == pytest.approx(0.5)
+    assert _score(ClassTarget(level="node", num_outputs=3), always, classes) == pytest.approx(0.5)
 
 
 def test_average_precision_is_the_mean_over_labels_with_a_positive():
@@ -55,13 +54,13 @@ def test_average_precision_is_the_mean_over_labels_with_a_positive():
     known = ~np.isnan(labels[:, 0])
     expected = [metrics.average_precision_score(labels[known, 0], logits[known, 0])]
     expected += [metrics.average_precision_score(labels[:, i], logits[:, i]) for i in (1, 2)]
-    outputs = Outputs(kind="multilabel", num_outputs=4, judged_by="average_precision")
+    outputs = LabelTarget(num_outputs=4, judged_by="average_precision", kind="multilabel")
     found = _score(outputs, torch.tensor(logits), torch.tensor(labels).float(), parts=3)
     assert found == pytest.approx(np.mean(expected), abs=1e-6)
 
 
 def test_average_precision_of_one_label():
-    outputs = Outputs(kind="binary", judged_by="average_precision")
+    outputs = LabelTarget(judged_by="average_precision")
     targets = torch.tensor([[0.0], [1], [NAN], [0]])
     assert _score(outputs, torch.tensor([[-1.0], [2], [9], [0]]), targets) == pytest.approx(1.0)
     # Without a positive there is nothing to say, rather than a 0.
@@ -78,7 +77,7 @@ def test_labels_of_ones_own_data_are_judged_by_the_area_under_the_roc_curve():
     known = ~np.isnan(labels[:, 0])
     expected = [metrics.roc_auc_score(labels[known, 0], logits[known, 0])]
     expected += [metrics.roc_auc_score(labels[:, 1], logits[:, 1])]
-    outputs = Outputs(kind="multilabel", num_outputs=4)
+    outputs = LabelTarget(num_outputs=4, kind="multilabel")
     assert outputs.metric == "auroc"
     found = _score(outputs, torch.tensor(logits), torch.tensor(labels).float(), parts=3)
     assert found == pytest.approx(np.mean(expected), abs=1e-6)
@@ -88,12 +87,12 @@ def test_labels_of_ones_own_data_are_judged_by_the_area_under_the_roc_curve():
 @pytest.mark.parametrize(
     "outputs",
     [
-        Outputs(num_outputs=2, mean=(1.0, -2.0), scale=(3.0, 0.5)),
-        Outputs(kind="multiclass", num_outputs=3),
-        Outputs(kind="multiclass", num_outputs=2),
-        Outputs(kind="binary"),
-        Outputs("node", "multiclass", 3),
-        Outputs("node", "binary"),
+        NumberTarget(num_outputs=2, mean=(1.0, -2.0), scale=(3.0, 0.5)),
+        ClassTarget(num_outputs=3),
+        ClassTarget(num_outputs=2),
+        LabelTarget(),
+        ClassTarget(level="node", num_outputs=3),
+        LabelTarget(level="node"),
     ],
     ids=lambda outputs: f"{outputs.level}-{outputs.kind}-{outputs.num_outputs}",
 )
@@ -140,7 +139,7 @@ def test_all_metrics_agree_with_scikit_learn(outputs):
         assert value == pytest.approx(expected[name], abs=1e-5), name
 
 
-@pytest.mark.parametrize("outputs", [Outputs(), Outputs(kind="binary")])
+@pytest.mark.parametrize("outputs", [NumberTarget(), LabelTarget()])
 def test_nothing_known_is_not_a_number(outputs):
     score = Score(outputs, outputs.metrics)
     score.update(torch.randn(3, 1), torch.full((3, 1), NAN))
@@ -151,22 +150,57 @@ def test_nothing_known_is_not_a_number(outputs):
 
 
 def test_the_loss_is_the_same_however_the_labels_are_shared_out():
-    outputs = Outputs("node", "multiclass", 3)
+    outputs = ClassTarget(level="node", num_outputs=3)
     predictions, targets = torch.randn(30, 3), torch.randint(3, (30,))
     targets[:4] = -1
     losses = []
     for parts in (1, 7):
         loss = MeanLoss(outputs)
         for i in range(parts):
-            loss.update(*loss_sums(outputs, predictions[i::parts], targets[i::parts]))
+            loss.update(*outputs.loss_sums(predictions[i::parts], targets[i::parts]))
         losses.append(float(loss.compute()))
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     assert math.isnan(float(MeanLoss(outputs).compute()))
 
 
 def test_reset_forgets():
-    score = Score(Outputs())
+    score = Score(NumberTarget())
     score.update(torch.ones(2, 1), torch.zeros(2, 1))
     score.reset()
     score.update(torch.zeros(2, 1), torch.zeros(2, 1))
     assert score.compute() == 0
+
+
+@pytest.mark.parametrize("bad", [NAN, float("inf")])
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        NumberTarget(),
+        ClassTarget(num_outputs=2),
+        ClassTarget(level="node", num_outputs=2),
+        LabelTarget(),
+        LabelTarget(level="node"),
+    ],
+    ids=lambda outputs: f"{outputs.level}-{outputs.kind}",
+)
+def test_a_prediction_that_is_not_a_number_has_no_score(outputs, bad):
+    targets = torch.tensor([0, 0, 0, 0, 1])
+    if not isinstance(outputs, ClassTarget):
+        targets = targets.float()[:, None]
+    score = Score(outputs, outputs.metrics)
+    score.update(torch.zeros(5, outputs.width), targets)
+    assert not all(map(math.isnan, score.compute_all().values()))
+    score.update(torch.full((5, outputs.width), bad), targets)
+    assert all(map(math.isnan, score.compute_all().values()))
+    score.reset()
+    score.update(torch.zeros(5, outputs.width), targets)
+    assert not all(map(math.isnan, score.compute_all().values()))
+
+
+def test_half_precision_is_not_summed_in_half_precision():
+    predictions, targets = torch.ones(4096, 1, dtype=torch.bfloat16), torch.zeros(4096, 1)
+    predictions[0] = 3
+    target = NumberTarget()
+    loss = target.mean_loss(*target.loss_sums(full_precision(predictions), targets))
+    assert loss == pytest.approx(1 + 2 / 4096, abs=1e-7)
+    assert _score(target, predictions, targets) == pytest.approx(1 + 2 / 4096, abs=1e-7)

@@ -1,0 +1,54 @@
+"""Whether an official file is the one it should be.
+
+Where its SHA-256 is published, that one holds. Where none is, the first file that is used is
+recorded beside it, and every later one must be the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from eigenformer.data.errors import DamagedError, Problem
+from eigenformer.files import write_atomic
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, as hexadecimal digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def record_of(path: Path) -> Path:
+    """Where the checksum of a file is recorded."""
+    return path.with_name(f"{path.name}.sha256.json")
+
+
+def check_file(path: Path, published: str | None) -> None:
+    """Raises unless the file is the published one, or else the one that was used first."""
+    found, record = sha256_of(path), record_of(path)
+    if published is not None:
+        if found != published:
+            reason = f"not the official file: its SHA-256 is {found}, not {published}; delete it"
+            raise DamagedError(Problem(str(path), reason))
+    elif record.is_file():
+        if found != _recorded(record):
+            reason = (
+                f"not the file that was first used here: its SHA-256 is {found}; put the first one "
+                f"back, or delete {record.name} to accept this one"
+            )
+            raise DamagedError(Problem(str(path), reason))
+    else:
+        content = {"file": path.name, "sha256": found, "size": path.stat().st_size}
+        write_atomic(record, f"{json.dumps(content)}\n".encode())
+
+
+def _recorded(record: Path) -> str:
+    try:
+        return str(json.loads(record.read_bytes())["sha256"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise DamagedError(Problem(str(record), "not a record of a checksum; delete it")) from None

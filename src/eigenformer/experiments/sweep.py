@@ -1,0 +1,128 @@
+"""One loop over variants and seeds: reproduction, ablations, folds and searches share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eigenformer.config import ConfigError, RunConfig, merge
+from eigenformer.data.workspace import Workspace
+from eigenformer.reporting import Reporter
+from eigenformer.training.loading import TrainingData
+from eigenformer.training.loop import Interrupted, resume_run, start_run
+from eigenformer.training.planning import plan
+from eigenformer.training.run_folder import CONFIG, RunError, RunFolder
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Settings that differ from the common ones.
+
+    Args:
+        name: What to call it, also in the names of folders; may be empty.
+        settings: The settings, by section: ``{"model": {"layers": 4}}``.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SweepRun:
+    """One trained run of a sweep.
+
+    Args:
+        variant: Which variant.
+        seed: Which seed.
+        folder: The run folder.
+        config: All settings.
+        data: What it was trained on.
+        summary: What came of it.
+    """
+
+    variant: Variant
+    seed: int
+    folder: Path
+    config: RunConfig
+    data: TrainingData
+    summary: dict[str, Any]
+
+
+FolderName = Callable[[RunConfig, TrainingData, Variant], str]
+
+
+def folder_name(config: RunConfig, data: TrainingData, variant: Variant) -> str:
+    """The usual name of a run's folder: data, preset, variant and seed."""
+    parts = (data.name, config.preset, variant.name, f"seed{config.seed}")
+    return "-".join(filter(None, parts))
+
+
+def sweep(
+    base: Mapping[str, Any],
+    variants: Sequence[Variant],
+    seeds: Sequence[int],
+    out: str | Path,
+    workspace: Workspace | None = None,
+    name: FolderName = folder_name,
+) -> Iterator[SweepRun]:
+    """Trains every variant for every seed, and yields each run when it is finished.
+
+    Runs that are finished are not trained again; those that were stopped are resumed.
+
+    Args:
+        base: The settings that all runs share, as :func:`plan` takes them.
+        variants: What to vary.
+        seeds: The seeds of each variant.
+        out: The folder of the run folders.
+        workspace: Where raw files and prepared graphs are (default: as the environment says).
+        name: What to call the folder of a run.
+    """
+    workspace = workspace or Workspace.resolve()
+    _check(base, variants, seeds)
+    count = len(variants) * len(seeds)
+    for number, (variant, seed) in enumerate(((v, s) for v in variants for s in seeds), 1):
+        settings = {**merge(base, variant.settings), "seed": seed}
+        config, data = plan(settings, workspace)
+        if not len(data.splits["test"]):
+            raise ConfigError(f"{config.data.dataset}: no graphs in the split 'test'")
+        folder = Path(out) / name(config, data, variant)
+        workspace.reporter.say(f"run {number} of {count}: {folder}")
+        summary = finish_run(folder, config, data, workspace.reporter)
+        yield SweepRun(variant, seed, folder, config, data, summary)
+
+
+def finish_run(
+    folder: Path, config: RunConfig, data: TrainingData, report: Reporter
+) -> dict[str, Any]:
+    """The summary of a run, which is started or resumed unless it is finished."""
+    try:
+        if not (folder / CONFIG).is_file():
+            return start_run(config, data, folder, report)
+        run = RunFolder.open(folder)
+        if run.read_config().to_dict() != config.to_dict():
+            raise RunError(
+                f"{folder}: was started with other settings; choose another folder with --out"
+            )
+        summary = run.read_summary()
+        if summary.get("state") == "finished":
+            return summary
+        return resume_run(folder, config, data, report)
+    except Interrupted:
+        raise Interrupted(f"stopped in {folder}; the same command again goes on there") from None
+
+
+def _check(base: Mapping[str, Any], variants: Sequence[Variant], seeds: Sequence[int]) -> None:
+    if not seeds or not variants:
+        raise ConfigError("a sweep needs at least one variant and one seed")
+    names = [variant.name for variant in variants]
+    for what, values in (("variants", names), ("seeds", seeds)):
+        twice = [str(value) for value in values if list(values).count(value) > 1]
+        if twice:
+            raise ConfigError(f"{what}: '{twice[0]}' is there twice")
+    for variant in variants:
+        for section, settings in variant.settings.items():
+            for setting in settings if isinstance(settings, Mapping) else ():
+                if setting in base.get(section, {}):
+                    raise ConfigError(f"{section}.{setting}: this is what the variants change")

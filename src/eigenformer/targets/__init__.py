@@ -1,0 +1,66 @@
+"""What a model predicts: one class for each kind of target. Imports no PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import numpy as np
+
+from eigenformer.config import ConfigError
+from eigenformer.config.settings import kinds_of
+from eigenformer.nearest import unknown
+from eigenformer.targets.base import LOWER_IS_BETTER, Level, Target
+from eigenformer.targets.classes import ClassTarget
+from eigenformer.targets.labels import LabelTarget, are_labels
+from eigenformer.targets.numbers import NumberTarget
+
+__all__ = [
+    "KINDS",
+    "LOWER_IS_BETTER",
+    "ClassTarget",
+    "LabelTarget",
+    "NumberTarget",
+    "Target",
+    "infer_target",
+    "make_target",
+]
+
+KnownTarget = NumberTarget | ClassTarget | LabelTarget
+"""All kinds of targets. A new one is added here."""
+
+KINDS: dict[str, type[Target]] = kinds_of(get_args(KnownTarget))  # type: ignore[assignment]
+"""The class of each kind, by its name in settings and files."""
+
+
+def target_class(kind: str) -> type[Target]:
+    """The class of a kind; an unknown name is an error that names the nearest one."""
+    if kind not in KINDS:
+        raise ConfigError(unknown(f"task: '{kind}'", kind, KINDS))
+    return KINDS[kind]
+
+
+def make_target(kind: str, **values: Any) -> Target:
+    """A target of this kind."""
+    return target_class(kind)(kind=kind, **values)
+
+
+def infer_target(
+    values: np.ndarray, names: Sequence[str] = (), kind: str | None = None, level: Level = "graph"
+) -> Target:
+    """The target that values ``[rows]`` or ``[rows, columns]`` make.
+
+    Args:
+        values: The targets, NaN for missing ones.
+        names: The names of the columns or classes.
+        kind: What they are; None to tell by the values: zeros and ones are labels, other whole
+            numbers from 0 are classes, everything else is numbers.
+        level: What has a target: graphs or nodes.
+    """
+    if kind is None:
+        whole = values.dtype.kind in "biu" and values.ndim == 1 and values.min(initial=0) >= 0
+        if are_labels(values):
+            kind = "multilabel" if values.ndim > 1 and values.shape[1] > 1 else "binary"
+        else:
+            kind = "multiclass" if whole else "regression"
+    return target_class(kind).from_values(kind, values, names, level)

@@ -1,0 +1,73 @@
+"""What classes and labels have in common: weights of rare classes, and metrics of decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from eigenformer.targets.base import Array, Target
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torchmetrics import Metric
+
+OF_RANKS = ("auroc", "average_precision")
+"""The metrics that compare probabilities; all others compare decisions."""
+
+
+@dataclass(frozen=True)
+class CategoryTarget(Target):
+    """The base of classes and labels. Predictions are logits, in units probabilities."""
+
+    error_name: ClassVar[str] = "cross-entropy"
+    are_shares: ClassVar[bool] = True
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are to choose from; a label has two, yes and no."""
+        raise NotImplementedError
+
+    @property
+    def has_class_weights(self) -> bool:
+        """Whether rare classes weigh more: those of nodes do."""
+        return self.level == "node"
+
+    def known(self, values: Array) -> Array:
+        return values >= 0  # NaN is not
+
+    @property
+    def loss_size(self) -> int:
+        return self.num_classes if self.has_class_weights else 1
+
+    def class_sums(self, losses: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
+        """Losses ``[known]`` as :meth:`loss_sums` gives them: one sum, or one for each class."""
+        import torch
+
+        if not self.has_class_weights:
+            return losses.sum().view(1), losses.new_tensor(len(losses), dtype=torch.long).view(1)
+        counts = torch.bincount(classes, minlength=self.num_classes)
+        return losses.new_zeros(len(counts)).index_add(0, classes, losses), counts
+
+    def mean_loss(self, sums: Tensor, counts: Tensor) -> Tensor:
+        r"""The loss of a batch. Class c of nodes weighs :math:`(V - n_c) / V` among V nodes."""
+        if not self.has_class_weights:
+            return super().mean_loss(sums, counts)
+        weights, counts = class_weights(counts).to(sums.dtype), counts.to(sums.dtype)
+        return (weights * sums).sum() / self.total_weight(weights, counts).clamp(min=1e-12)
+
+    def total_weight(self, weights: Tensor, counts: Tensor) -> Tensor:
+        """What the weighted sum of the losses is divided by."""
+        raise NotImplementedError
+
+    def make_metric(self, name: str) -> Metric:
+        from eigenformer.targets.metrics import class_metric, rank_metric
+
+        if name in OF_RANKS:
+            return rank_metric(name, self.num_values)
+        return class_metric(name, max(2, self.num_classes))
+
+
+def class_weights(counts: Tensor) -> Tensor:
+    """(V − n_c) / V for each class c with n_c of V nodes; in float64."""
+    size = counts.sum().clamp(min=1).double()
+    return (size - counts) / size

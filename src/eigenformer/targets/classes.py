@@ -1,0 +1,141 @@
+"""One of several classes: cross-entropy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+import numpy as np
+
+from eigenformer.config import ConfigError
+from eigenformer.nearest import unknown
+from eigenformer.targets.base import Level, Target, show_share
+from eigenformer.targets.categories import OF_RANKS, CategoryTarget, class_weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ClassTarget(CategoryTarget):
+    """One of ``num_outputs`` classes, counted from 0; a target below 0 is missing."""
+
+    kind: Literal["multiclass"] = "multiclass"
+
+    from_words: ClassVar[bool] = True
+
+    @classmethod
+    def from_values(cls, kind: str, values: np.ndarray, names: Sequence[str], level: Level) -> Self:
+        if values.ndim != 1 or values.dtype.kind not in "biu" or values.min(initial=0) < 0:
+            raise ConfigError(f"task: '{kind}' takes one whole number from 0 for each")
+        outputs = int(values.max(initial=0)) + 1
+        return cls(level=level, num_outputs=outputs, names=tuple(names))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        if self.level == "node":
+            return ("weighted_accuracy", "accuracy", "f1")
+        two = ("auroc",) if self.num_outputs == 2 else ()
+        return ("accuracy", "weighted_accuracy", "f1", *two)
+
+    @property
+    def num_classes(self) -> int:
+        return self.num_outputs
+
+    @property
+    def num_values(self) -> int:
+        return 1
+
+    def as_tensor(self, values: Tensor) -> Tensor:
+        """Classes ``[rows]``, −1 for a missing one."""
+        import torch
+
+        if values.is_floating_point():
+            values = torch.where(values.isnan(), -1, values)
+        return values.long().view(-1)
+
+    def renumbered(self, theirs: Target, values: np.ndarray) -> np.ndarray:
+        if theirs.names == self.names or not theirs.names:
+            return values
+        for name in theirs.names:
+            if name not in self.names:
+                raise ConfigError(unknown(f"class '{name}'", name, self.names))
+        places = np.array([self.names.index(name) for name in theirs.names])
+        return np.where(values >= 0, places[values], values)
+
+    def initial_bias(self, values: np.ndarray) -> Tensor | None:
+        """Logarithms of the weighted frequencies; a class that never occurs counts half."""
+        import torch
+
+        counts = self._counts(values)
+        weights = class_weights(counts) if self.has_class_weights else torch.ones_like(counts)
+        frequent = (counts.clamp(min=0.5) * weights.clamp(min=1e-12)).log()
+        return frequent - frequent.mean()
+
+    def constant(self, values: np.ndarray) -> Tensor:
+        """The most frequent class."""
+        import torch
+
+        return torch.eye(self.num_outputs)[self._counts(values).argmax()]
+
+    def _counts(self, values: np.ndarray) -> Tensor:
+        import torch
+
+        targets = self.as_tensor(torch.from_numpy(np.array(values)))
+        return torch.bincount(targets[targets >= 0], minlength=self.num_outputs).double()
+
+    def loss_sums(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        import torch.nn.functional as F
+
+        known = self.known(targets)
+        predictions, targets = predictions[known], targets[known]
+        losses = F.cross_entropy(predictions, targets, reduction="none")
+        return self.class_sums(losses, targets.long())
+
+    def total_weight(self, weights: Tensor, counts: Tensor) -> Tensor:
+        return (weights * counts).sum()  # PyTorch's weighted cross-entropy is a weighted mean
+
+    def metric_pair(self, name: str, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        import torch
+
+        known = self.known(targets)
+        if name in OF_RANKS:  # the second of two classes is the label
+            labels = torch.where(known, targets, torch.nan)[:, None]
+            return predictions.softmax(1)[:, 1:], labels
+        return predictions[known].argmax(1), targets[known]
+
+    def in_units(self, predictions: Tensor) -> Tensor:
+        return predictions.softmax(1)
+
+    def error(self, predictions: Tensor, targets: Tensor) -> float:
+        known = self.known(targets)
+        chosen = predictions[known].gather(1, targets[known][:, None])
+        return float(-chosen.clamp(min=1e-12).log().mean())
+
+    def header(self) -> list[str]:
+        return ["predicted_class", *(f"probability_{name}" for name in self._column_names)]
+
+    def cells(self, row: np.ndarray) -> list[str]:
+        return [self._column_names[int(np.argmax(row))], *super().cells(row)]
+
+    def wrong(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        if self.level != "node":
+            return super().wrong(predictions, targets)
+        return np.flatnonzero((targets >= 0) & (predictions.argmax(1) != targets))
+
+    def overview(self, predictions: np.ndarray) -> dict[str, float]:
+        names = self.shown_names
+        if self.level == "node":
+            found = Counter(predictions.argmax(1).tolist())
+            return {f"nodes that are {n}": found[i] / len(predictions) for i, n in enumerate(names)}
+        values = dict(zip(names, predictions[0].tolist(), strict=True))
+        return dict(sorted(values.items(), key=lambda item: -item[1]))
+
+    def said(self, row: np.ndarray) -> str:
+        best = int(np.argmax(row))
+        return f"{self.shown_names[best]} ({show_share(float(row[best]))})"
+
+    def truth(self, row: np.ndarray) -> str:
+        return self.shown_names[int(row)] if 0 <= int(row) < self.num_outputs else ""

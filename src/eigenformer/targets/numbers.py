@@ -1,0 +1,126 @@
+"""Numbers: the L1 loss, in units of the training targets' deviation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+import numpy as np
+
+from eigenformer.config import ConfigError
+from eigenformer.targets.base import Target
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torchmetrics import Metric
+
+
+@dataclass(frozen=True)
+class NumberTarget(Target):
+    """Numbers. The model learns them standardised.
+
+    A subclass may have more outputs than targets (``width``): everything here takes the first
+    ``num_outputs`` columns of a prediction for the numbers themselves.
+
+    Args:
+        mean: Added to each prediction; empty for 0.
+        scale: What each prediction is multiplied by first; empty for 1.
+    """
+
+    mean: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+    kind: Literal["regression"] = "regression"
+
+    error_name: ClassVar[str] = "mean absolute error"
+
+    def check(self) -> None:
+        super().check()
+        for name in ("mean", "scale"):
+            values = getattr(self, name)
+            if len(values) not in (0, self.num_outputs) or not np.isfinite(values).all():
+                raise ConfigError(f"{name}: expected {self.num_outputs} finite numbers or none")
+        if len(self.mean) != len(self.scale) or not all(self.scale):
+            raise ConfigError("mean and scale belong together, and no scale may be 0")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return ("mae", "rmse", "r2")
+
+    def standardise(self, targets: Tensor) -> Tensor:
+        """The user's units → what the model learns."""
+        if not self.mean:
+            return targets
+        return (targets - targets.new_tensor(self.mean)) / targets.new_tensor(self.scale)
+
+    def restore(self, predictions: Tensor) -> Tensor:
+        """What the model predicts → the user's units."""
+        if not self.mean:
+            return predictions
+        scale, mean = predictions.new_tensor(self.scale), predictions.new_tensor(self.mean)
+        return predictions * scale + mean
+
+    def fitted(self, values: np.ndarray) -> Self:
+        values = values.reshape(len(values), -1).astype(np.float64)
+        if not len(values):
+            return self
+        if (~np.isnan(values)).sum(0).min() == 0:
+            raise ConfigError("a target has no value in the training set")
+        mean, scale = np.nanmean(values, 0), np.nanstd(values, 0)
+        scale = np.where(scale > 0, scale, 1.0)  # a constant target is learnt as it is
+        return replace(self, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
+
+    def initial_bias(self, values: np.ndarray) -> Tensor | None:
+        """The mean of the standardised targets; 0 for all further outputs."""
+        return self.constant(values)
+
+    def constant(self, values: np.ndarray) -> Tensor:
+        import torch
+
+        known = self.standardise(self.as_tensor(torch.from_numpy(np.array(values))))
+        constant = torch.zeros(self.width, dtype=torch.float64)
+        constant[: self.num_outputs] = known.double().nanmean(0)
+        return constant
+
+    def loss_sums(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        targets = self.standardise(targets)
+        known = self.known(targets)
+        predictions, targets = predictions[known], targets[known]
+        losses = (predictions - targets.to(predictions.dtype)).abs()
+        return losses.sum().view(1), known.sum().view(1)
+
+    def make_metric(self, name: str) -> Metric:
+        from eigenformer.targets.metrics import number_metric
+
+        return number_metric(name, self.num_outputs)
+
+    def metric_pair(self, name: str, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        predictions = self.in_units(predictions)[:, : self.num_outputs]
+        if name == "r2":
+            return predictions, targets.to(predictions.dtype)
+        known = self.known(targets)
+        return predictions[known], targets[known].to(predictions.dtype)
+
+    def in_units(self, predictions: Tensor) -> Tensor:
+        return self.restore(predictions)
+
+    def error(self, predictions: Tensor, targets: Tensor) -> float:
+        known = self.known(targets)
+        predictions = predictions[:, : self.num_outputs]
+        return float((predictions[known] - targets[known]).abs().mean())
+
+    def header(self) -> list[str]:
+        return [f"predicted_{name}" for name in self._column_names]
+
+    def pairs(
+        self, predictions: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> np.ndarray | None:
+        if self.level != "graph" or self.num_outputs != 1:
+            return None
+        return np.stack([np.concatenate(targets)[:, 0], np.concatenate(predictions)[:, 0]], 1)
+
+    def overview(self, predictions: np.ndarray) -> dict[str, float]:
+        names, values = self.shown_names, predictions[0]
+        if self.level == "node":
+            names, values = tuple(f"mean {name}" for name in names), predictions.mean(0)
+        return dict(zip(names, values[: self.num_outputs].tolist(), strict=True))

@@ -1,0 +1,113 @@
+"""Loss and metrics, gathered over batches and processes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torchmetrics import Metric
+
+from eigenformer.targets import Target
+
+
+class Score(nn.Module):
+    """Gathers predictions and targets and computes metrics.
+
+    Args:
+        target: What the predictions mean.
+        metrics: What to compute (default: the metric that selects the best epoch).
+    """
+
+    def __init__(self, target: Target, metrics: Sequence[str] | None = None) -> None:
+        super().__init__()
+        self.target = target
+        names = (target.metric,) if metrics is None else metrics
+        self.metrics = nn.ModuleDict({name: target.make_metric(name) for name in names})
+        self.not_finite = _NotFinite()
+
+    @torch.no_grad()
+    def update(self, predictions: Tensor, targets: Tensor) -> None:
+        """Takes what the model gave for a batch, and the targets in the user's units."""
+        predictions = full_precision(predictions.detach())
+        self.not_finite.update(predictions)
+        for name, metric in self.metrics.items():
+            pair = self.target.metric_pair(name, predictions, targets)
+            if pair[0].numel():
+                cast(Metric, metric).update(*pair)
+
+    def compute(self) -> float:
+        """The metric that selects the best epoch, since the last reset, over all processes."""
+        return self.compute_all()[self.target.metric]
+
+    def compute_all(self) -> dict[str, float]:
+        """Every metric. Without data NaN, but 0 for accuracies and F1.
+
+        NaN, too, if a prediction was infinite or not a number: to many metrics, for which only
+        an order counts, such a prediction would be as good as any.
+        """
+        with warnings.catch_warnings():  # about labels without a positive, which are left out
+            warnings.simplefilter("ignore")
+            values = {name: float(cast(Metric, m).compute()) for name, m in self.metrics.items()}
+            invalid = bool(self.not_finite.compute())
+        return dict.fromkeys(values, float("nan")) if invalid else values
+
+    def reset(self) -> None:
+        """Forgets what was gathered."""
+        for metric in (*self.metrics.values(), self.not_finite):
+            cast(Metric, metric).reset()
+
+
+class MeanLoss(Metric):
+    """The loss over all targets since the last reset, over all processes.
+
+    Class weights are those of all these targets, however they were shared out among batches and
+    processes.
+
+    Args:
+        target: What the predictions mean.
+    """
+
+    sums: Tensor
+    counts: Tensor
+
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self.target = target
+        zeros = torch.zeros(target.loss_size, dtype=torch.float64)
+        self.add_state("sums", zeros, dist_reduce_fx="sum")
+        self.add_state("counts", zeros.clone(), dist_reduce_fx="sum")
+
+    def update(self, sums: Tensor, counts: Tensor) -> None:
+        """Takes what :meth:`Target.loss_sums` gives."""
+        self.sums += sums.detach()
+        self.counts += counts
+
+    def compute(self) -> Tensor:
+        nothing = self.sums.new_tensor(float("nan"))
+        loss = self.target.mean_loss(self.sums, self.counts)
+        return loss if self.counts.sum() > 0 else nothing
+
+
+class _NotFinite(Metric):
+    """Counts the predictions that are infinite or not a number."""
+
+    count: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
+
+    def update(self, predictions: Tensor) -> None:
+        self.count += (~predictions.isfinite()).sum()
+
+    def compute(self) -> Tensor:
+        return self.count
+
+
+def full_precision(predictions: Tensor) -> Tensor:
+    """Predictions of a model in half precision, which is too short for a sum, as float32."""
+    half = predictions.dtype in (torch.float16, torch.bfloat16)
+    return predictions.float() if half else predictions
