@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from eigenformer.config import DataConfig, RunConfig, load_preset
+from eigenformer.config import InputFormat, OwnData, RunConfig, load_preset
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.errors import DataError
@@ -18,10 +18,10 @@ from eigenformer.data.molecules import featurizer, molecule_archive
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.splits import random_split
 from eigenformer.outputs import Outputs
+from eigenformer.trained_model import TrainedModel
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loop import new_model
 from eigenformer.training.planning import fit_trunk
-from eigenformer.training.prediction import predict_graphs
 from eigenformer.training.trainer import limited_threads
 
 try:
@@ -84,11 +84,18 @@ class _Estimator(BaseEstimator):
         with torch.random.fork_rng(devices=[]), limited_threads(self.threads):
             model, outputs, _ = new_model(config, outputs, targets[parts[0]])
             self.history_ = fit_in_memory(model, outputs, config, train, val)
-        self.model_, self.outputs_ = model.eval(), outputs
+        self.trained_ = TrainedModel(
+            name=type(self).__name__,
+            model=model.eval(),
+            outputs=outputs,
+            input_format=InputFormat(featurizer=self.featurizer),
+            data=config.data,
+            batch_size=self.batch_size,
+        )
 
     def _predict(self, X: Graphs) -> np.ndarray:
-        check_is_fitted(self, "model_")
-        return predict_graphs(self.model_, self._archive(X), self.outputs_).double().numpy()
+        check_is_fitted(self, "trained_")
+        return self.trained_.predict(self._archive(X)).double().numpy()
 
     def _archive(self, X: Graphs) -> GraphArchive:
         items = _listed(X)
@@ -122,7 +129,7 @@ class _Estimator(BaseEstimator):
         training = preset.training.with_epochs(self.epochs).replace(
             batch_size=self.batch_size, learning_rate=float(self.learning_rate)
         )
-        return RunConfig(DataConfig("in memory"), self.preset, model, training, seed=seed)
+        return RunConfig(OwnData(dataset="in memory"), self.preset, model, training, seed=seed)
 
 
 class EigenformerRegressor(RegressorMixin, _Estimator):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from eigenformer.data import BENCHMARKS, DataError, peptides
-from eigenformer.data.workspace import Sources
+from eigenformer.data.workspace import Workspace
 from eigenformer.reporting import Reporter
 
 
@@ -29,7 +29,7 @@ def write(path, rows):
 
 
 def build(name, raw, cache):
-    files = Sources(raw, cache).locate(name, peptides.LAYOUTS[name])
+    files = Workspace(raw, cache).locate(name, peptides.LAYOUTS[name])
     return peptides.build(name, files, Reporter())
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from eigenformer.config import DataConfig
+from eigenformer.config import BenchmarkData
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.targets import LabelTarget
@@ -26,6 +26,6 @@ def test_peptides_are_judged_by_average_precision(benchmark, metric, monkeypatch
     )
     prepared = SimpleNamespace(archive=archive, spectra=memory_spectra(archive))
     monkeypatch.setattr(loading, "prepare", lambda *_, **__: prepared)
-    data = loading.load_data(DataConfig(benchmark))
+    data = loading.load_data(BenchmarkData(benchmark))
     assert data.outputs.metric == metric
     assert len(data.dataset("all")) == 3

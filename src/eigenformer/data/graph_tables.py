@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from eigenformer.config import ReadOptions
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import Field, Level
-from eigenformer.data.own import OwnData
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import (
     SUFFIXES,
@@ -41,7 +41,7 @@ def is_graph_tables(folder: Path) -> bool:
 
 
 def read_graph_tables(
-    folder: Path, options: OwnData, ignored: Collection[str] = ()
+    folder: Path, options: ReadOptions, ignored: Collection[str] = ()
 ) -> GraphArchive:
     """Reads the three tables of a folder, as CSV, TSV or Parquet; ``ignored`` are no features."""
     tables = []
@@ -201,7 +201,7 @@ def _read_rows(
     return np.array(rows, dtype=dtype)
 
 
-def _target_level(graphs: Table, nodes: Table, options: OwnData) -> TargetLevel:
+def _target_level(graphs: Table, nodes: Table, options: ReadOptions) -> TargetLevel:
     """Targets are columns of ``graphs``, or else of ``nodes``."""
     for name in options.targets:
         if name in graphs.columns and name in nodes.columns:
@@ -236,7 +236,7 @@ def _both_ways(
     return both, new_counts.tolist(), fields
 
 
-def _split(graphs: Table, options: OwnData) -> list[str | None] | None:
+def _split(graphs: Table, options: ReadOptions) -> list[str | None] | None:
     if options.split_column is None:
         return None
     names: list[str | None] = []

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from eigenformer.config import DataConfig, Preset, RunConfig, load_preset, presets
+from eigenformer.config import BenchmarkData, Preset, RunConfig, load_preset, presets
 from eigenformer.training.overview import Run, find_runs
 from eigenformer.training.run_folder import RunFolder
 
@@ -105,7 +105,9 @@ def _why_not(run: Run) -> str | None:
 def _has_presets_settings(config: RunConfig, preset: Preset) -> bool:
     """Whether a run trained the preset's model in the preset's way, but for the epochs."""
     training = preset.training.with_epochs(config.training.epochs)
-    data = DataConfig(preset.dataset, official=config.data.official)
+    if not isinstance(config.data, BenchmarkData):
+        return False
+    data = BenchmarkData(preset.dataset, official=config.data.official)
     ours = (config.model, config.training, config.data, config.precision)
     return ours == (preset.model, training, data, "32")
 

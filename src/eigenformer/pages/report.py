@@ -68,8 +68,8 @@ def _notices(report: RunReport) -> list[str]:
         )
     if config.data.limit is not None:
         notices.append(f"Only {config.data.limit} graphs of each split were used.")
-    if config.data.size is not None:
-        notices.append(f"Only {config.data.size} graphs were generated.")
+    if (size := getattr(config.data, "size", None)) is not None:
+        notices.append(f"Only {size} graphs were generated.")
     preset = load_preset(config.preset)
     full = preset.original()
     if report.comparison and config.training.epochs != full.training.epochs:
@@ -222,7 +222,7 @@ def _yaml(report: RunReport) -> str:
 
 
 def _frequencies(report: RunReport) -> str:
-    model, lowest = report.config.model, report.config.data.frequencies
+    model, lowest = report.config.model, report.config.data.num_frequencies
     part = "all" if lowest is None else f"the lowest {lowest}"
     if model.frequency_fraction == 1:
         return part
