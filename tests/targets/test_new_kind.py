@@ -18,9 +18,9 @@ from eigenformer.model_folder import read_card
 from eigenformer.pages import report_page
 from eigenformer.pages.predictions import prediction_html
 from eigenformer.targets import KINDS, NumberTarget, Target
+from eigenformer.trained_model import TrainedModel
 from eigenformer.training import plan, start_run
-from eigenformer.training.evaluation import load_folder
-from eigenformer.training.prediction import predict_folder
+from eigenformer.training.prediction import predict_file
 from tests.training.samples import read_rows
 
 
@@ -89,10 +89,10 @@ def test_a_mean_with_a_variance(level, tmp_path: Path, monkeypatch: pytest.Monke
     assert card.outputs.scale
     assert Target.from_dict(card.outputs.to_dict()) == card.outputs
 
-    opened = load_folder(tmp_path / "run")
-    assert opened.evaluate()["mae"] == pytest.approx(summary["test"])
+    opened = TrainedModel.open(tmp_path / "run")
+    assert opened.evaluate(opened.graphs())["mae"] == pytest.approx(summary["test"])
     out = tmp_path / "predictions.csv"
-    predict_folder(tmp_path / "run", tmp_path / "graphs", out)
+    predict_file(opened, tmp_path / "graphs", out)
     rows = read_rows(out)
     assert len(rows) == sum(target.rows(archive.num_nodes.tolist()))
     assert all(float(row["deviation_sum"]) > 0 and row["predicted_sum"] for row in rows)

@@ -18,7 +18,7 @@ from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.paper_tables import PAPER_TABLES, paper_table
 from eigenformer.model_folder import load_model, read_card
 from eigenformer.targets import Target
-from eigenformer.training.loading import load_data
+from eigenformer.trained_model import TrainedModel
 from eigenformer.training.run_folder import RunFolder
 
 T = TypeVar("T")
@@ -184,25 +184,21 @@ def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None
 
 
 def _test(folder: RunFolder, examples: int, workspace: Workspace | None) -> TestResults:
-    model, card = load_model(folder.path)
-    assert card.outputs is not None
-    config = folder.read_config()
-    data = load_data(config.data, workspace)
-    if not len(data.splits["test"]):
-        raise ValueError("there are no test graphs")
-    found = graph_errors(model, data.dataset("test"), card.outputs, config.training.batch_size)
-    places = data.splits["test"]
-    small = data.archive.num_nodes[places] <= MOST_NODES
+    trained = TrainedModel.open(folder.path)
+    graphs = trained.graphs(workspace, "test")
+    found = graph_errors(trained.model, graphs, trained.outputs, trained.batch_size)
+    archive, places = graphs.archive, graphs.indices
+    small = archive.num_nodes[places] <= MOST_NODES
     order = [graph for graph in found.worst(len(places)) if small[graph]]
     drawn = tuple(
         Example(
             graph,
-            view_graph(data.archive, int(places[graph]), config.data.num_frequencies),
+            view_graph(archive, int(places[graph]), trained.input_format.num_frequencies),
             found.predictions[graph],
             found.targets[graph],
             float(found.errors[graph]),
         )
         for graph in order[:examples]
     )
-    pairs = card.outputs.pairs(found.predictions, found.targets)
+    pairs = trained.outputs.pairs(found.predictions, found.targets)
     return TestResults(found.errors, pairs, drawn)

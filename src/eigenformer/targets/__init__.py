@@ -23,6 +23,7 @@ __all__ = [
     "NumberTarget",
     "Target",
     "infer_target",
+    "known_metrics",
     "make_target",
     "target_class",
 ]
@@ -39,6 +40,12 @@ def target_class(kind: str) -> type[Target]:
     if kind not in KINDS:
         raise ConfigError(unknown(f"task: '{kind}'", kind, KINDS))
     return KINDS[kind]
+
+
+def known_metrics() -> tuple[str, ...]:
+    """The metrics of all kinds."""
+    targets = (make_target(kind, level=level) for kind in KINDS for level in get_args(TargetLevel))
+    return tuple(dict.fromkeys(name for target in targets for name in target.metrics))
 
 
 def make_target(kind: str, **values: Any) -> Target:

@@ -147,9 +147,14 @@ class Target(Settings):
     def _identity(self) -> tuple[Any, ...]:
         return self.level, self.kind, self.num_outputs, self.names
 
+    @property
+    def of_nodes(self) -> bool:
+        """Whether each node has a target, and not each graph."""
+        return self.level == "node"
+
     def rows(self, num_nodes: Sequence[int]) -> list[int]:
         """How many rows each graph has, given the number of its nodes."""
-        return list(num_nodes) if self.level == "node" else [1] * len(num_nodes)
+        return list(num_nodes) if self.of_nodes else [1] * len(num_nodes)
 
     # --- from stored values
 
@@ -171,7 +176,12 @@ class Target(Settings):
         return replace(self, judged_by=metric)
 
     def renumbered(self, theirs: Target, values: np.ndarray) -> np.ndarray:
-        """Values of another data set, with the numbers that this target has for its classes."""
+        """Values of another data set, with the numbers that this target has for its classes.
+
+        Raises :class:`ConfigError` if they are not of the same kind, or classes are unknown.
+        """
+        if (theirs.level, theirs.kind) != (self.level, self.kind):
+            raise ConfigError(f"{theirs.describe()}, but the model predicts {self.describe()}")
         return values
 
     def initial_bias(self, values: np.ndarray) -> Tensor | None:

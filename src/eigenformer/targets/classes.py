@@ -38,7 +38,7 @@ class ClassTarget(CategoryTarget):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        if self.level == "node":
+        if self.of_nodes:
             return ("weighted_accuracy", "accuracy", "f1")
         two = ("auroc",) if self.num_outputs == 2 else ()
         return ("accuracy", "weighted_accuracy", "f1", *two)
@@ -60,6 +60,7 @@ class ClassTarget(CategoryTarget):
         return values.long().view(-1)
 
     def renumbered(self, theirs: Target, values: np.ndarray) -> np.ndarray:
+        values = super().renumbered(theirs, values)
         if theirs.names == self.names or not theirs.names:
             return values
         for name in theirs.names:
@@ -124,13 +125,13 @@ class ClassTarget(CategoryTarget):
         return [self.column_names[int(np.argmax(row))], *super().cells(row)]
 
     def wrong(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        if self.level != "node":
+        if not self.of_nodes:
             return super().wrong(predictions, targets)
         return np.flatnonzero((targets >= 0) & (predictions.argmax(1) != targets))
 
     def overview(self, predictions: np.ndarray) -> dict[str, float]:
         names = self.shown_names
-        if self.level == "node":
+        if self.of_nodes:
             found = Counter(predictions.argmax(1).tolist())
             return {f"nodes that are {n}": found[i] / len(predictions) for i, n in enumerate(names)}
         values = dict(zip(names, predictions[0].tolist(), strict=True))

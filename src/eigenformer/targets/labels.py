@@ -43,7 +43,7 @@ class LabelTarget(CategoryTarget):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        if self.level == "node":
+        if self.of_nodes:
             return ("weighted_accuracy", "accuracy")
         return ("auroc", "average_precision", "accuracy")
 
@@ -107,7 +107,7 @@ class LabelTarget(CategoryTarget):
         return [f"probability_{name}" for name in self.column_names]
 
     def wrong(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        if self.level != "node":
+        if not self.of_nodes:
             return super().wrong(predictions, targets)
         return np.flatnonzero(
             (self.known(targets) & ((predictions > 0.5) != (targets > 0.5))).any(1)
@@ -115,7 +115,7 @@ class LabelTarget(CategoryTarget):
 
     def overview(self, predictions: np.ndarray) -> dict[str, float]:
         names, shares = self.shown_names, predictions[0]
-        if self.level == "node":
+        if self.of_nodes:
             names = tuple(f"nodes that are {name}" for name in names)
             shares = (predictions > 0.5).mean(0)
         return dict(zip(names, shares.tolist(), strict=True))

@@ -115,12 +115,12 @@ class NumberTarget(Target):
     def pairs(
         self, predictions: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> np.ndarray | None:
-        if self.level != "graph" or self.num_outputs != 1:
+        if self.of_nodes or self.num_outputs != 1:
             return None
         return np.stack([np.concatenate(targets)[:, 0], np.concatenate(predictions)[:, 0]], 1)
 
     def overview(self, predictions: np.ndarray) -> dict[str, float]:
         names, values = self.shown_names, predictions[0]
-        if self.level == "node":
+        if self.of_nodes:
             names, values = tuple(f"mean {name}" for name in names), predictions.mean(0)
         return dict(zip(names, values[: self.num_outputs].tolist(), strict=True))

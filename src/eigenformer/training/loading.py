@@ -28,12 +28,11 @@ from eigenformer.data.splits import split_archive
 from eigenformer.data.tables import is_table, read_table
 from eigenformer.data.workspace import Workspace
 from eigenformer.nearest import unknown
-from eigenformer.options import MetricName
 from eigenformer.reporting import Reporter
 from eigenformer.targets import Target
 
 # Where a benchmark is not judged by what is usual for such data.
-_BENCHMARK_METRICS: dict[str, MetricName] = {"peptides-func": "average_precision"}
+_BENCHMARK_METRICS: dict[str, str] = {"peptides-func": "average_precision"}
 _SHOWN = 20
 
 
@@ -105,7 +104,7 @@ def load_data(
         archive = _split(prepared.archive, usable, config)
         outputs = _standardised(_outputs(config.dataset, archive, config.metric), archive, usable)
         told = "" if config.task else ", told by the targets' values (--task says otherwise)"
-        reporter.say(f"task: {describe(outputs)}{told}")
+        reporter.say(f"task: {outputs.describe()}{told}")
     splits = {name: np.flatnonzero(usable & (archive.split == i)) for i, name in enumerate(SPLITS)}
     if config.limit is not None:
         splits = {name: graphs[: config.limit] for name, graphs in splits.items()}
@@ -133,11 +132,6 @@ def input_format(config: DataConfig, archive: GraphArchive) -> InputFormat:
         target_columns=config.targets,
         undirected=config.undirected,
     )
-
-
-def describe(outputs: Target) -> str:
-    """The former name of :meth:`Target.describe`."""
-    return outputs.describe()
 
 
 def _prepare_own(config: OwnData, workspace: Workspace, with_spectra: bool) -> Prepared:
