@@ -10,9 +10,10 @@ import pytest
 
 from eigenformer import Eigenformer
 from eigenformer.config import RunConfig, load_preset
+from eigenformer.data import Workspace
 from eigenformer.experiments.paper_tables import result_tables
 from eigenformer.model_folder import WEIGHTS
-from eigenformer.training.evaluation import load_folder
+from eigenformer.trained_model import TrainedModel
 from eigenformer.training.overview import find_runs
 from eigenformer.training.run_folder import METRICS, RunFolder
 
@@ -80,6 +81,7 @@ def test_the_short_runs_are_as_the_docs_say() -> None:
 
 def test_the_model_of_zinc_is_as_good_as_it_is_said_to_be(raw_dir: Path, tmp_path: Path) -> None:
     said = RunFolder.open(RESULTS / "zinc").read_summary()["test"]
-    found = load_folder(RESULTS / "zinc", raw_dir=raw_dir, cache_dir=tmp_path).evaluate()
+    trained = TrainedModel.open(RESULTS / "zinc")
+    found = trained.evaluate(trained.graphs(Workspace(raw_dir, tmp_path)))
     assert found["mae"] == pytest.approx(said, abs=1e-4)
     assert said <= 0.14

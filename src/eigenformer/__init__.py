@@ -9,11 +9,13 @@ from eigenformer.lazy import lazy_names
 if TYPE_CHECKING:
     from eigenformer.attention import SpectrumAwareAttention
     from eigenformer.config import EigenformerConfig, load_preset, presets
+    from eigenformer.data.molecules import from_smiles
     from eigenformer.estimators import EigenformerClassifier, EigenformerRegressor
     from eigenformer.layer import EigenformerLayer
     from eigenformer.models.eigenformer import Eigenformer
     from eigenformer.scalar_mlp import ScalarMLP
     from eigenformer.spectrum import LaplacianSpectrum
+    from eigenformer.trained_model import TrainedModel
 
 __version__ = "0.1.0"
 
@@ -26,6 +28,8 @@ __all__ = [
     "LaplacianSpectrum",
     "ScalarMLP",
     "SpectrumAwareAttention",
+    "TrainedModel",
+    "from_smiles",
     "load_preset",
     "presets",
 ]
@@ -42,6 +46,8 @@ __getattr__, __dir__ = lazy_names(
         "LaplacianSpectrum": "eigenformer.spectrum",
         "ScalarMLP": "eigenformer.scalar_mlp",
         "SpectrumAwareAttention": "eigenformer.attention",
+        "TrainedModel": "eigenformer.trained_model",
+        "from_smiles": "eigenformer.data.molecules",
         "load_preset": "eigenformer.config",
         "presets": "eigenformer.config",
     },

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from eigenformer.config import DataConfig, RunConfig, load_preset
+from eigenformer.config import InputFormat, OwnData, RunConfig, load_preset
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.errors import DataError
@@ -17,11 +17,11 @@ from eigenformer.data.fields import Field
 from eigenformer.data.molecules import featurizer, molecule_archive
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.splits import random_split
-from eigenformer.outputs import Outputs
+from eigenformer.targets import ClassTarget, NumberTarget, Target
+from eigenformer.trained_model import TrainedModel
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loop import new_model
 from eigenformer.training.planning import fit_trunk
-from eigenformer.training.prediction import predict_graphs
 from eigenformer.training.trainer import limited_threads
 
 try:
@@ -66,7 +66,7 @@ class _Estimator(BaseEstimator):
         tags.input_tags.string = True
         return tags
 
-    def _fit(self, X: Graphs, targets: np.ndarray, outputs: Outputs) -> None:
+    def _fit(self, X: Graphs, targets: np.ndarray, outputs: Target) -> None:
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"validation_fraction: in [0, 1), got {self.validation_fraction}")
         archive = self._archive(X)
@@ -84,11 +84,18 @@ class _Estimator(BaseEstimator):
         with torch.random.fork_rng(devices=[]), limited_threads(self.threads):
             model, outputs, _ = new_model(config, outputs, targets[parts[0]])
             self.history_ = fit_in_memory(model, outputs, config, train, val)
-        self.model_, self.outputs_ = model.eval(), outputs
+        self.trained_ = TrainedModel(
+            name=type(self).__name__,
+            model=model.eval(),
+            outputs=outputs,
+            input_format=InputFormat(featurizer=self.featurizer),
+            data=config.data,
+            batch_size=self.batch_size,
+        )
 
     def _predict(self, X: Graphs) -> np.ndarray:
-        check_is_fitted(self, "model_")
-        return predict_graphs(self.model_, self._archive(X), self.outputs_).double().numpy()
+        check_is_fitted(self, "trained_")
+        return self.trained_.predict(self._archive(X)).double().numpy()
 
     def _archive(self, X: Graphs) -> GraphArchive:
         items = _listed(X)
@@ -116,13 +123,13 @@ class _Estimator(BaseEstimator):
         # Too few to spare some: the best epoch is then that of the best training loss.
         return (train, val) if len(val) else (usable, usable)
 
-    def _config(self, archive: GraphArchive, outputs: Outputs, seed: int) -> RunConfig:
+    def _config(self, archive: GraphArchive, outputs: Target, seed: int) -> RunConfig:
         preset = load_preset(self.preset)
         model = fit_trunk(preset.model, archive, outputs).replace(**(self.settings or {}))
         training = preset.training.with_epochs(self.epochs).replace(
             batch_size=self.batch_size, learning_rate=float(self.learning_rate)
         )
-        return RunConfig(DataConfig("in memory"), self.preset, model, training, seed=seed)
+        return RunConfig(OwnData(dataset="in memory"), self.preset, model, training, seed=seed)
 
 
 class EigenformerRegressor(RegressorMixin, _Estimator):
@@ -149,12 +156,7 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
             raise ValueError("y holds an infinite value")
         if np.isnan(values).all(0).any():
             raise ValueError("y: a target has no value at all")
-        scale = np.nanstd(values, 0, dtype=np.float64)
-        outputs = Outputs(
-            num_outputs=values.shape[1],
-            mean=tuple(np.atleast_1d(np.nanmean(values, 0, dtype=np.float64)).tolist()),
-            scale=tuple(np.where(scale > 0, scale, 1.0).tolist()),
-        )
+        outputs = NumberTarget(num_outputs=values.shape[1]).fitted(values)
         self._fit(X, values, outputs)
         return self
 
@@ -180,7 +182,7 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
         self.classes_, numbers = np.unique(classes, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("y holds one class only")
-        outputs = Outputs(kind="multiclass", num_outputs=len(self.classes_))
+        outputs = ClassTarget(num_outputs=len(self.classes_))
         self._fit(X, numbers.reshape(-1).astype(np.int64), outputs)
         return self
 

@@ -8,22 +8,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from eigenformer.config import ConfigError, DataConfig, EigenformerConfig, Settings
+from eigenformer.config import (
+    ConfigError,
+    DataConfig,
+    InputFormat,
+    ModelConfig,
+    Settings,
+    TrainingConfig,
+    parse_yaml,
+)
 from eigenformer.config.old_formats import upgrade_card
 from eigenformer.files import write_atomic
+from eigenformer.options import Backend
 from eigenformer.targets import Target
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from eigenformer.models.eigenformer import Eigenformer
+    from eigenformer.models.base import Model
 
 WEIGHTS, CARD = "model.safetensors", "model.json"
-_FORMAT = 1
+_FORMAT = 2
 
 
 class ModelFolderError(ValueError):
@@ -37,34 +46,33 @@ class ModelCard(Settings):
     Args:
         architecture: Its settings.
         outputs: What it predicts; None for a model that was not trained here.
-        data: What it was trained on, and how raw inputs become graphs.
+        input_format: How raw inputs become its graphs.
+        data: What it was trained on.
+        training: How it was trained.
         preset: Where its settings started from.
         seed: Of its training.
         epoch: The epoch these weights are from, counted from 1.
         validation: Their metric on the validation set.
-        node_features: The columns of the table of nodes that it was trained on, in order; empty
-            where they have no names.
-        edge_features: Those of the table of edges.
         format: Of the folder.
     """
 
-    architecture: EigenformerConfig
+    architecture: ModelConfig
     outputs: Target | None = None
+    input_format: InputFormat = field(default_factory=InputFormat)
     data: DataConfig | None = None
+    training: TrainingConfig | None = None
     preset: str | None = None
     seed: int | None = None
     epoch: int | None = None
     validation: float | None = None
-    node_features: tuple[str, ...] = ()
-    edge_features: tuple[str, ...] = ()
     format: int = _FORMAT
 
     def check(self) -> None:
         if self.format != _FORMAT:
-            raise ConfigError(f"format: {self.format}, this version reads {_FORMAT}")
+            raise ConfigError(f"format: {self.format}, this version reads up to {_FORMAT}")
 
 
-def save_model(folder: str | Path, model: Eigenformer, card: ModelCard | None = None) -> None:
+def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) -> None:
     """Writes both files, each at once; weights first, so that the JSON always has them."""
     from safetensors.torch import save
 
@@ -82,12 +90,12 @@ def save_model(folder: str | Path, model: Eigenformer, card: ModelCard | None = 
     write_atomic(folder / CARD, f"{text}\n".encode())
 
 
-def load_model(folder: str | Path) -> tuple[Eigenformer, ModelCard]:
+def load_model(folder: str | Path, backend: Backend = "auto") -> tuple[Model, ModelCard]:
     """The model of a folder, in evaluation mode, and its card. Executes nothing it reads."""
-    from eigenformer.models.eigenformer import Eigenformer
+    from eigenformer.models import build_model
 
     card = read_card(folder)
-    model = Eigenformer(card.architecture)
+    model = build_model(card.architecture, backend)
     tensors = read_weights(folder)
     own = model.state_dict()
     for name in sorted(set(own) ^ set(tensors)):
@@ -106,7 +114,8 @@ def read_card(folder: str | Path) -> ModelCard:
     """The card alone: needs no PyTorch."""
     file = Path(folder) / CARD
     try:
-        return ModelCard.from_dict(upgrade_card(json.loads(file.read_text("utf-8"))))
+        values = json.loads(file.read_text("utf-8"))
+        return ModelCard.from_dict(upgrade_card(values, _run_beside(Path(folder))))
     except (FileNotFoundError, NotADirectoryError):
         raise ModelFolderError(
             f"{folder}: no model here ({CARD} is missing): expected a run folder, or a folder "
@@ -114,6 +123,17 @@ def read_card(folder: str | Path) -> ModelCard:
         ) from None
     except (ValueError, UnicodeDecodeError) as error:
         raise ModelFolderError(f"{file}: damaged, or not a model's ({error})") from None
+
+
+def _run_beside(folder: Path) -> dict[str, Any] | None:
+    """The settings of the run that wrote a model; None where the model was given away alone."""
+    import yaml
+
+    try:
+        values = parse_yaml((folder / "config.yaml").read_text("utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+    return values if isinstance(values, dict) else None
 
 
 def read_weights(folder: str | Path) -> dict[str, Tensor]:

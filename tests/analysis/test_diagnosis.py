@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from eigenformer.analysis.diagnosis import diagnose, diagnosis_table
-from eigenformer.analysis.heads import attention_of
+from eigenformer.analysis.explanation import attention_of
 from eigenformer.analysis.matches import untrained
 from eigenformer.config import load_preset, presets
 from eigenformer.data import GraphDataset
@@ -55,7 +55,7 @@ def test_entropies_are_those_of_the_attention(model, dataset):
     found = diagnose(model, dataset, OUTPUTS, limit=3)
     sums = np.zeros((2, 4))
     for place in (0, 3, 6):
-        weights = attention_of(model, dataset.batch([place])).weights.double().numpy()
+        weights = attention_of(model, dataset[place]).weights.double().numpy()
         n = weights.shape[-1]
         for layer, head, node in np.ndindex(2, 4, n):
             row = weights[layer, head, node]

@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from eigenformer.analysis.errors import GraphErrors, graph_errors
+from eigenformer.config import InputFormat, OwnData
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget
-from eigenformer.training.prediction import predict_graphs
+from eigenformer.trained_model import TrainedModel
 
 
 def test_numbers_are_judged_in_the_users_units() -> None:
@@ -48,6 +49,7 @@ def test_nodes_stay_with_their_graph() -> None:
     outputs = LabelTarget(level="node")
     found = graph_errors(model, dataset, outputs, batch_size=2)
     assert [len(rows) for rows in found.predictions] == archive.num_nodes.tolist()
-    together = predict_graphs(model, archive, outputs).numpy()
+    trained = TrainedModel("m", model, outputs, InputFormat(), OwnData(dataset="mine"))
+    together = trained.predict(archive).numpy()
     assert np.concatenate(found.predictions) == pytest.approx(together, abs=1e-5)
     assert np.isfinite(found.errors).all()

@@ -14,6 +14,7 @@ from eigenformer.analysis.potentials import _graph_means, mean_potentials
 from eigenformer.data import GraphArchive, prepare
 from eigenformer.data.errors import DataError
 from eigenformer.data.spectra import memory_spectra
+from eigenformer.data.workspace import Workspace
 from tests.data.samples import random_archive
 
 
@@ -104,7 +105,7 @@ def test_mistakes() -> None:
 
 def test_zinc_shows_what_the_paper_reports(raw_dir: Path, tmp_path: Path) -> None:
     """Adjacent pairs positive at low frequencies and falling, others small and rising."""
-    zinc = prepare("zinc", raw_dir, tmp_path, with_spectra=False)
+    zinc = prepare("zinc", Workspace(raw_dir, tmp_path), with_spectra=False)
     found = mean_potentials("zinc", zinc.archive, limit=1000)
     adjacent, others = found.adjacent, found.others
     low, high = found.eigenvalues < 0.9, found.eigenvalues > 1.1

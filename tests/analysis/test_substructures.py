@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eigenformer.analysis.graph_view import Subject, find_subject
+from eigenformer.analysis.graph_view import GraphView, find_graph
 from eigenformer.analysis.substructures import substructures
 from eigenformer.data.errors import DataError
 from eigenformer.spectrum import normalized_laplacian
@@ -12,7 +12,7 @@ pytest.importorskip("rdkit")
 
 
 def test_they_are_orthonormal_eigenvectors() -> None:
-    subject = find_subject("CC(=O)Oc1ccccc1C(=O)O")
+    subject = find_graph("CC(=O)Oc1ccccc1C(=O)O")
     found = substructures(subject)
     vectors = found.eigenvectors
     assert vectors.T @ vectors == pytest.approx(np.eye(13), abs=1e-4)
@@ -23,7 +23,7 @@ def test_they_are_orthonormal_eigenvectors() -> None:
 
 
 def test_signs_and_bases_depend_on_the_graph_alone() -> None:
-    subject = find_subject("c1ccccc1C(C)(C)C")
+    subject = find_graph("c1ccccc1C(C)(C)C")
     rng = np.random.default_rng(0)
     data = subject.data.clone()
     vectors = subject.eigenvectors.copy()
@@ -32,16 +32,16 @@ def test_signs_and_bases_depend_on_the_graph_alone() -> None:
         vectors[:, space] @= np.linalg.qr(rng.normal(size=(len(space),) * 2))[0]
     data.eigenvectors = data.eigenvectors.new_tensor(vectors).flatten()
     assert np.abs(vectors - subject.eigenvectors).max() > 0.1
-    turned = Subject("turned", data, subject.drawing)
+    turned = GraphView("turned", data, subject.drawing)
     assert substructures(turned).eigenvectors == pytest.approx(
         substructures(subject).eigenvectors, abs=1e-3
     )
 
 
 def test_of_many_the_lowest_and_the_highest() -> None:
-    found = substructures(find_subject("C" * 12), most=5)
+    found = substructures(find_graph("C" * 12), most=5)
     assert found.places.tolist() == [1, 2, 3, 11, 12]
     assert found.eigenvectors.shape == (12, 5)
     assert (np.diff(found.eigenvalues) > 0).all()
     with pytest.raises(DataError, match="most: must be at least 1"):
-        substructures(find_subject("CC"), most=0)
+        substructures(find_graph("CC"), most=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eigenformer.cli import main
-from eigenformer.config import DataConfig
+from eigenformer.config import BenchmarkData, InputFormat
 from eigenformer.model_folder import ModelCard, save_model
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.targets import NumberTarget
@@ -29,8 +29,11 @@ def test_a_page_for_a_graph_of_the_runs_own(run, tmp_path):
 
 def test_atoms_that_no_training_had_are_named(tmp_path):
     model = Eigenformer.from_preset("zinc", layers=1)
-    data = DataConfig("zinc")
-    save_model(tmp_path / "m", model, ModelCard(model.config, NumberTarget(names=("y",)), data))
+    data = BenchmarkData("zinc")
+    expected = InputFormat(featurizer="zinc", unknown_type=21)
+    save_model(
+        tmp_path / "m", model, ModelCard(model.config, NumberTarget(names=("y",)), expected, data)
+    )
     for smiles, told in (("CC[Na]", True), ("CCO", False)):
         out = tmp_path / "e.html"
         assert main(["explain", str(tmp_path / "m"), smiles, "--out", str(out)]) == 0

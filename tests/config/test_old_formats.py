@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from eigenformer.cli import main
-from eigenformer.config import ConfigError, DataConfig, EigenformerConfig, RunConfig, load_preset
+from eigenformer.config import BenchmarkData, ConfigError, EigenformerConfig, RunConfig, load_preset
 from eigenformer.config.old_formats import upgrade_card, upgrade_run
 from eigenformer.model_folder import read_card
 from eigenformer.training.run_folder import RunFolder
@@ -19,7 +19,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 def older(backend: str) -> dict[str, object]:
     """The settings of a run as they were written when the backend was part of the model."""
     preset = load_preset("zinc")
-    values = RunConfig(DataConfig("zinc"), "zinc", preset.model, preset.training).to_dict()
+    values = RunConfig(BenchmarkData("zinc"), "zinc", preset.model, preset.training).to_dict()
     values["model"]["attention_backend"] = backend
     del values["backend"]
     return values

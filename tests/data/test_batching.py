@@ -20,6 +20,7 @@ from eigenformer.data import (
     spectra_of,
 )
 from eigenformer.data import batching as module
+from eigenformer.data.workspace import Workspace
 from tests.data.samples import archives, random_archive, random_graphs
 
 
@@ -138,7 +139,7 @@ def test_a_large_archive_costs_no_memory(tmp_path):
 
 @pytest.fixture(scope="module")
 def zinc(raw_dir, tmp_path_factory):
-    return prepare("zinc", raw_dir, tmp_path_factory.mktemp("cache"))
+    return prepare("zinc", Workspace(raw_dir, tmp_path_factory.mktemp("cache")))
 
 
 def test_a_zinc_batch_takes_under_two_milliseconds(zinc):

@@ -12,11 +12,13 @@ import pytest
 import torch
 from torch_geometric.datasets import ZINC, GNNBenchmarkDataset, LRGBDataset
 
-from eigenformer.config import ConfigError, DataConfig
+from eigenformer.config import BenchmarkData, ConfigError
 from eigenformer.data import BENCHMARKS, DataError, prepare
 from eigenformer.data.benchmarks import builder
 from eigenformer.data.fields import SPLITS
+from eigenformer.data.workspace import Workspace
 from eigenformer.training.loading import load_data
+from eigenformer.training.planning import plan
 
 PEPTIDES = ("peptides-func", "peptides-struct")
 
@@ -151,7 +153,10 @@ def test_graphs_are_those_that_pyg_makes_of_the_same_files(name, tmp_path, recwa
     folder = write(tmp_path / "raw", name)
     generated = BENCHMARKS[name].generated
     archive = prepare(
-        name, tmp_path / "raw", tmp_path / "cache", official=generated, with_spectra=False
+        name,
+        Workspace(tmp_path / "raw", tmp_path / "cache"),
+        official=generated,
+        with_spectra=False,
     ).archive
     expected = pyg_graphs(name, folder, tmp_path / "pyg")
     sizes = {"zinc": (3, 3, 3), **dict.fromkeys(PEPTIDES, (1, 2, 3))}.get(name, (3, 1, 2))
@@ -174,26 +179,31 @@ def test_an_official_file_with_other_contents_is_damaged(name, tmp_path):
         file.writestr("other.txt", "nothing")
     generated = BENCHMARKS[name].generated
     with pytest.raises(DataError, match=r"\.zip.*: damaged \(.*; delete it, or put a whole file"):
-        prepare(name, tmp_path / "raw", tmp_path / "cache", official=generated, with_spectra=False)
+        prepare(
+            name,
+            Workspace(tmp_path / "raw", tmp_path / "cache"),
+            official=generated,
+            with_spectra=False,
+        )
 
 
 def test_an_official_file_in_the_cache_is_the_same_ever_after(tmp_path):
     cache = tmp_path / "cache"
     folder = write(cache / "raw", "pattern")
     file = folder / "PATTERN_v2.zip"
-    prepare("pattern", None, cache, official=True, with_spectra=False)
+    prepare("pattern", Workspace(None, cache), official=True, with_spectra=False)
     record = json.loads((folder / "PATTERN_v2.zip.sha256.json").read_text())
     assert record["size"] == file.stat().st_size
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("more", "more")
     with pytest.raises(DataError, match=r"PATTERN_v2\.zip: not the file that was first used here"):
-        prepare("pattern", None, cache, official=True, with_spectra=False)
+        prepare("pattern", Workspace(None, cache), official=True, with_spectra=False)
 
 
 def test_a_run_can_ask_for_the_published_graphs(tmp_path):
     write(tmp_path / "raw", "pattern")
-    config = DataConfig("pattern", official=True)
-    data = load_data(config, tmp_path / "raw", tmp_path / "cache")
+    config = BenchmarkData("pattern", official=True)
+    data = load_data(config, Workspace(tmp_path / "raw", tmp_path / "cache"))
     assert {name: len(graphs) for name, graphs in data.splits.items()} == {
         "train": 3,
         "val": 1,
@@ -202,4 +212,4 @@ def test_a_run_can_ask_for_the_published_graphs(tmp_path):
     table = tmp_path / "own.csv"
     table.write_text("smiles,y\nCC,1\n")
     with pytest.raises(ConfigError, match=r"data\.official: for pattern and cluster only"):
-        load_data(DataConfig(str(table), targets=("y",), official=True), cache_dir=tmp_path)
+        plan({"data": {"dataset": str(table), "targets": ["y"], "official": True}})

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenformer.data import DataError, OwnData, read_own
+from eigenformer.data import DataError, ReadOptions, read_own
 from tests.data.samples import equal_archives
 
 GRAPHS = "graph,y,part\na,1.5,train\nb,,test\n"
@@ -25,7 +25,7 @@ def write(tmp_path):
 
 
 def test_targets_of_graphs(write):
-    archive = read_own(write(), OwnData(targets=("y",), split_column="part")).archive
+    archive = read_own(write(), ReadOptions(targets=("y",), split_column="part")).archive
     a, b = archive
     assert list(archive.names) == ["a", "b"]
     assert archive.meta["columns"] == {"x": ["charge", "label", "size"], "edge_attr": ["kind"]}
@@ -37,23 +37,23 @@ def test_targets_of_graphs(write):
     assert a.y.tolist() == [1.5]
     assert b.y.isnan().all()
     assert archive.split.tolist() == [0, 2]
-    assert archive.task.level == "graph"
+    assert archive.target.level == "graph"
 
 
 def test_targets_of_nodes(write):
-    archive = read_own(write(), OwnData(targets=("label",))).archive
-    assert archive.task.level == "node"
-    assert archive.task.kind == "binary"
+    archive = read_own(write(), ReadOptions(targets=("label",))).archive
+    assert archive.target.level == "node"
+    assert archive.target.kind == "binary"
     assert archive[0].y.tolist() == [1, 0, 0]
     assert archive[0].x.shape == (3, 2)
-    classes = read_own(write(), OwnData(targets=("label",), task="multiclass")).archive
+    classes = read_own(write(), ReadOptions(targets=("label",), task="multiclass")).archive
     assert classes[1].y.tolist() == [0, 1]
     assert classes[1].y.dtype == torch.int64
 
 
 def test_edges_that_go_both_ways(write):
     edges = "graph,source,target,kind\na,u,v,1\na,v,v,7\nb,q,p,2\n"
-    archive = read_own(write(edges=edges), OwnData(undirected=True)).archive
+    archive = read_own(write(edges=edges), ReadOptions(undirected=True)).archive
     assert archive[0].edge_index.tolist() == [[0, 1, 1], [1, 0, 1]]
     assert archive[0].edge_attr.tolist() == [[1], [1], [7]]
     assert archive[1].edge_index.tolist() == [[1, 0], [0, 1]]
@@ -61,7 +61,7 @@ def test_edges_that_go_both_ways(write):
 
 def test_edges_that_are_listed_both_ways_stay(write):
     edges = "graph,source,target,kind\na,u,v,1\na,v,u,2\na,w,u,3\nb,q,p,4\n"
-    archive = read_own(write(edges=edges), OwnData(undirected=True)).archive
+    archive = read_own(write(edges=edges), ReadOptions(undirected=True)).archive
     assert archive[0].edge_index.tolist() == [[0, 1, 2, 0], [1, 0, 0, 2]]
     assert archive[0].edge_attr.tolist() == [[1], [2], [3], [3]]
     assert archive[1].edge_index.tolist() == [[1, 0], [0, 1]]
@@ -70,7 +70,7 @@ def test_edges_that_are_listed_both_ways_stay(write):
 @pytest.mark.parametrize("undirected", [False, True])
 def test_graphs_without_edges(write, undirected):
     archive = read_own(
-        write(edges="graph,source,target,kind\n"), OwnData(undirected=undirected)
+        write(edges="graph,source,target,kind\n"), ReadOptions(undirected=undirected)
     ).archive
     assert archive[0].edge_index.shape == (2, 0)
     assert archive[0].edge_attr.shape == (0, 1)
@@ -85,10 +85,10 @@ def test_whole_numbers_are_kept_exactly(write):
 
 
 def test_the_order_of_columns_does_not_matter(write):
-    first = read_own(write(), OwnData(targets=("y",))).archive
+    first = read_own(write(), ReadOptions(targets=("y",))).archive
     rows = [line.split(",") for line in NODES.splitlines()]
     other = "".join(",".join(row[::-1]) + "\n" for row in rows)
-    assert equal_archives(read_own(write(nodes=other), OwnData(targets=("y",))).archive, first)
+    assert equal_archives(read_own(write(nodes=other), ReadOptions(targets=("y",))).archive, first)
 
 
 def test_without_features(write):
@@ -133,7 +133,7 @@ def test_without_features(write):
 )
 def test_tables_that_contradict_each_other(write, tables, message):
     with pytest.raises(DataError, match=message):
-        read_own(write(**tables), OwnData(targets=("y",), split_column="part"))
+        read_own(write(**tables), ReadOptions(targets=("y",), split_column="part"))
 
 
 def test_every_problem_is_listed(write):
@@ -144,4 +144,4 @@ def test_every_problem_is_listed(write):
 
 def test_targets_are_of_graphs_or_of_nodes(write):
     with pytest.raises(DataError, match="all of them of graphs, or all of them of nodes"):
-        read_own(write(), OwnData(targets=("y", "label")))
+        read_own(write(), ReadOptions(targets=("y", "label")))

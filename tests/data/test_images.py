@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eigenformer.data import DataError, OwnData, read_own
+from eigenformer.data import DataError, SplitOptions, read_own
 from eigenformer.data.images import Slic, read_image_folder, superpixels_of
 
 io = pytest.importorskip("skimage.io")
@@ -23,10 +23,10 @@ def folder(tmp_path):
 
 
 def test_a_folder_of_pictures(folder):
-    archive = read_own(folder, OwnData(split_by="random", fractions=(0.4, 0.3, 0.3))).archive
+    archive = read_own(folder, split=SplitOptions("random", (0.4, 0.3, 0.3))).archive
     assert list(archive.names) == ["cat/0.png", "cat/1.png", "dog/2.png"]
     assert [graph.y.item() for graph in archive] == [0, 0, 1]
-    assert archive.task.names == ("cat", "dog")
+    assert archive.target.names == ("cat", "dog")
     assert archive[0].x.shape[1] == 5
     assert archive.statistics.max_nodes <= 150
     assert (archive[0].edge_index[0].bincount() == 8).all()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from eigenformer.data import BENCHMARKS, prepare
+from eigenformer.data.workspace import Workspace
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,7 +28,7 @@ def anonymous():
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 torch.manual_seed(0)
-dataset = prepare("cifar10", sys.argv[1], sys.argv[2]).dataset("train")
+dataset = prepare("cifar10", Workspace.resolve(sys.argv[1], sys.argv[2])).dataset("train")
 model = Eigenformer(load_preset("cifar10").model)
 optimizer = torch.optim.AdamW(model.parameters())
 most = 0
@@ -51,7 +52,7 @@ def kilobytes(raw_dir, tmp_path, count):
     few = {name: values[: ends.get(name, rows)] for name, values in arrays.items()}
     for split in ("train", "val", "test"):
         np.savez(raw / "cifar10" / f"{split}.npz", **few)
-    prepare("cifar10", raw, cache)
+    prepare("cifar10", Workspace(raw, cache))
     command = [sys.executable, "-c", PASS, str(raw), str(cache)]
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eigenformer.data import DataError, GraphArchive, OwnData, read_own
+from eigenformer.data import DataError, GraphArchive, ReadOptions, SplitOptions, read_own
 from eigenformer.data.splits import scaffold_split
 
 pytest.importorskip("rdkit")
@@ -29,7 +29,7 @@ def path(tmp_path):
     return path
 
 
-OPTIONS = OwnData(
+OPTIONS = ReadOptions(
     smiles="structure", targets=("logP", "active"), identifier="id", split_column="fold"
 )
 
@@ -40,8 +40,8 @@ def test_good_rows_are_in_and_bad_ones_reported(path):
     targets = read.archive.fields["y"].values
     np.testing.assert_array_equal(targets, [[0.5, 1], [np.nan, 0], [-3.5, np.nan], [1.25, 1]])
     assert read.archive.split.tolist() == [0, 1, 2, 255]
-    assert read.archive.task.kind == "regression"
-    assert read.archive.task.names == ("logP", "active")
+    assert read.archive.target.kind == "regression"
+    assert read.archive.target.names == ("logP", "active")
     found = {item.problem.line: item.problem.reason for item in read.rejected}
     assert list(found) == [3, 5, 6, 7, 9, 10]
     assert found[3] == "'xyz': not a SMILES"
@@ -69,33 +69,33 @@ def test_nothing_is_lost(path, tmp_path):
 
 
 def test_one_target_is_one_number_per_graph(path):
-    archive = read_own(path, OwnData(smiles="structure", targets=("active",))).archive
+    archive = read_own(path, ReadOptions(smiles="structure", targets=("active",))).archive
     assert archive.fields["y"].values.ndim == 1
-    assert archive.task.kind == "binary"
+    assert archive.target.kind == "binary"
     assert archive.names[0] == "CCO"
     assert archive[0].y.shape == (1,)
 
 
 def test_without_targets(path):
-    archive = read_own(path, OwnData(smiles="structure")).archive
+    archive = read_own(path, ReadOptions(smiles="structure")).archive
     assert set(archive.fields) == {"x", "edge_attr"}
-    assert archive.task.kind == "none"
+    assert archive.target is None
 
 
 def test_classes(tmp_path):
     path = tmp_path / "t.tsv"
     path.write_text("smiles\tkind\nC\tred\nCC\tblue\nCCC\tred\nCCCC\t\n")
-    read = read_own(path, OwnData(targets=("kind",), task="multiclass"))
+    read = read_own(path, ReadOptions(targets=("kind",), task="multiclass"))
     assert read.archive.fields["y"].values.tolist() == [1, 0, 1]
-    assert read.archive.task.names == ("blue", "red")
-    assert read.archive.task.num_outputs == 2
+    assert read.archive.target.names == ("blue", "red")
+    assert read.archive.target.num_outputs == 2
     assert [item.problem.reason for item in read.rejected] == ["kind: no class"]
 
 
 def test_several_labels(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("smiles,a,b\nC,0,1\nCC,1,\n")
-    task = read_own(path, OwnData(targets=("a", "b"))).archive.task
+    task = read_own(path, ReadOptions(targets=("a", "b"))).archive.target
     assert (task.kind, task.num_outputs) == ("multilabel", 2)
 
 
@@ -110,7 +110,7 @@ def test_a_missing_column(path):
     with pytest.raises(DataError, match=r"csv, line 1: column 'smiles': unknown; the nearest is"):
         read_own(path)
     with pytest.raises(DataError, match="the nearest is 'logP'"):
-        read_own(path, OwnData(smiles="structure", targets=("logp",)))
+        read_own(path, ReadOptions(smiles="structure", targets=("logp",)))
 
 
 @pytest.mark.parametrize("method", ["random", "stratified", "scaffold"])
@@ -120,15 +120,15 @@ def test_splits_of_molecules(tmp_path, method):
     smiles = [ring + "C" * n for ring in rings for n in range(8)]
     rows = "".join(f"{i},{s},{i % 2}\n" for i, s in enumerate(smiles))
     path.write_text("id,smiles,y\n" + rows)
-    options = OwnData(targets=("y",), split_by=method, identifier="id", fractions=(0.6, 0.2, 0.2))
-    archive = read_own(path, options).archive
+    options = ReadOptions(targets=("y",), identifier="id")
+    archive = read_own(path, options, SplitOptions(method, (0.6, 0.2, 0.2))).archive
     assert archive.statistics.splits == (24, 8, 8)
     if method == "scaffold":
         assert archive.split.tolist() == scaffold_split(smiles, (0.6, 0.2, 0.2)).tolist()
 
 
 def test_the_zinc_words(path):
-    archive = read_own(path, OwnData(smiles="structure", featurizer="zinc")).archive
+    archive = read_own(path, ReadOptions(smiles="structure", featurizer="zinc")).archive
     assert archive[0].x.tolist() == [[0], [0], [1]]
     assert archive.meta["featurizer"] == "zinc"
 
@@ -136,7 +136,7 @@ def test_the_zinc_words(path):
 def test_a_row_of_another_width_is_a_bad_row(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("smiles,y\nC,1\nxyz,2\nCC\nCCC,3\nCCCC,1e40\n")
-    read = read_own(path, OwnData(targets=("y",)))
+    read = read_own(path, ReadOptions(targets=("y",)))
     assert list(read.archive.names) == ["C", "CCC"]
     assert {item.problem.line: item.problem.reason for item in read.rejected} == {
         3: "'xyz': not a SMILES",
@@ -156,6 +156,6 @@ def test_truth_in_parquet(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     table = arrow.table({"smiles": ["C", "CC", "CCC"], "active": [True, False, None]})
     parquet.write_table(table, tmp_path / "t.parquet")
-    archive = read_own(tmp_path / "t.parquet", OwnData(targets=("active",))).archive
-    assert archive.task.kind == "binary"
+    archive = read_own(tmp_path / "t.parquet", ReadOptions(targets=("active",))).archive
+    assert archive.target.kind == "binary"
     np.testing.assert_array_equal(archive.fields["y"].values, [1, 0, np.nan])

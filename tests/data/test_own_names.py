@@ -6,6 +6,7 @@ import pytest
 
 from eigenformer.data import DataError, GraphArchive, prepare_own
 from eigenformer.data.splits import scaffold_split
+from eigenformer.data.workspace import Workspace
 from tests.data.samples import equal_archives
 
 pytest.importorskip("rdkit")
@@ -23,7 +24,7 @@ def table(tmp_path):
 
 
 def prepared(file, cache, **arguments):
-    return prepare_own(file, cache_dir=cache, with_spectra=False, **arguments)
+    return prepare_own(file, workspace=Workspace(None, cache), with_spectra=False, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_a_damaged_raw_file_is_named(tmp_path):
     (tmp_path / "raw" / "zinc").mkdir(parents=True)
     (tmp_path / "raw" / "zinc" / "zinc12k.npz").write_bytes(b"half of it")
     with pytest.raises(DataError, match="zinc12k.npz: damaged .*put a whole file there"):
-        prepare("zinc", raw_dir=tmp_path / "raw", cache_dir=tmp_path / "c", with_spectra=False)
+        prepare("zinc", Workspace(tmp_path / "raw", tmp_path / "c"), with_spectra=False)
 
 
 def test_the_most_frequent_scaffold_is_in_train():

@@ -6,18 +6,22 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from eigenformer.data import DataError, GraphArchive, OwnData, building, prepare, prepare_own
+from eigenformer.data import DataError, GraphArchive, ReadOptions, building, prepare, prepare_own
 from eigenformer.data import preparation as module
+from eigenformer.data.workspace import Workspace
+from eigenformer.reporting import Reporter
 from eigenformer.spectrum import laplacian_spectrum
 from tests.data.samples import equal_archives
 
 
 def small(cache, **options):
-    return prepare("cluster", cache_dir=cache, **{"size": 12, **options})
+    workspace = Workspace(None, cache, reporter=options.pop("reporter", Reporter()))
+    return prepare("cluster", workspace, **{"size": 12, **options})
 
 
 def files(folder):
@@ -41,7 +45,7 @@ def test_ready_to_train_on(tmp_path):
 def test_the_second_time_does_nothing(tmp_path, recorder):
     small(tmp_path)
     before = files(tmp_path)
-    small(tmp_path, report=recorder)
+    small(tmp_path, reporter=recorder)
     assert files(tmp_path) == before
     assert recorder.said == recorder.notices == []
 
@@ -78,7 +82,7 @@ def test_a_damaged_archive_is_named_and_built_anew(tmp_path, recorder, name):
     data[len(data) // 2] ^= 1
     file.unlink()  # the old one stays mapped
     file.write_bytes(data)
-    again = small(tmp_path, report=recorder).archive
+    again = small(tmp_path, reporter=recorder).archive
     assert name in recorder.notices[0]
     assert "built anew" in recorder.notices[0]
     assert all((a.edge_index == b).all() for a, b in zip(again, expected, strict=True))
@@ -87,13 +91,13 @@ def test_a_damaged_archive_is_named_and_built_anew(tmp_path, recorder, name):
 
 def test_a_cache_is_opened_without_reading_what_has_its_old_size_and_time(tmp_path, monkeypatch):
     (tmp_path / "mine.csv").write_text(TABLE)
-    prepare_own(tmp_path / "mine.csv", cache_dir=tmp_path / "cache")
+    prepare_own(tmp_path / "mine.csv", workspace=Workspace(None, tmp_path / "cache"))
     for place in ("building", "store"):
         monkeypatch.setattr(
             f"eigenformer.data.{place}.file_digest", lambda file: pytest.fail(f"read {file}")
         )
     monkeypatch.chdir(tmp_path)
-    prepare_own("mine.csv", cache_dir="cache")  # by another path
+    prepare_own("mine.csv", workspace=Workspace(None, Path("cache")))  # by another path
 
 
 def test_raw_files_that_were_only_touched_are_the_same(tmp_path):
@@ -114,7 +118,7 @@ def test_raw_files_that_were_only_touched_are_the_same(tmp_path):
 def test_another_version_is_built_anew(tmp_path, recorder, monkeypatch):
     small(tmp_path)
     monkeypatch.setattr(module, "BUILD_VERSION", 99)
-    small(tmp_path, report=recorder)
+    small(tmp_path, reporter=recorder)
     assert "another version" in recorder.notices[0]
 
 
@@ -122,38 +126,42 @@ def test_changed_raw_files_are_noticed(raw_dir, tmp_path, recorder):
     raw = tmp_path / "raw"
     (raw / "zinc").mkdir(parents=True)
     shutil.copy(raw_dir / "zinc" / "zinc12k.npz", raw / "zinc")
-    first = prepare("zinc", raw, tmp_path / "cache", with_spectra=False, report=recorder)
+    first = prepare(
+        "zinc", Workspace(raw, tmp_path / "cache", reporter=recorder), with_spectra=False
+    )
     recorder.said.clear()
-    prepare("zinc", raw, tmp_path / "cache", with_spectra=False, report=recorder)
+    prepare("zinc", Workspace(raw, tmp_path / "cache", reporter=recorder), with_spectra=False)
     assert recorder.said == []
     with np.load(raw / "zinc" / "zinc12k.npz") as arrays:
         changed = dict(arrays)
     changed["y"] = changed["y"] + 1
     (raw / "zinc" / "zinc12k.npz").unlink()
     np.savez(raw / "zinc" / "zinc12k.npz", **changed)
-    again = prepare("zinc", raw, tmp_path / "cache", with_spectra=False, report=recorder)
+    again = prepare(
+        "zinc", Workspace(raw, tmp_path / "cache", reporter=recorder), with_spectra=False
+    )
     assert "the raw files have changed" in recorder.notices[0]
     assert again.archive[0].y == first.archive.fields["y"].values[0] + 1
     # Without the raw files at hand, what was built of them is still good.
     shutil.rmtree(raw)
     recorder.said.clear()
-    environment_free = prepare("zinc", tmp_path, tmp_path / "cache", with_spectra=False)
+    environment_free = prepare("zinc", Workspace(tmp_path, tmp_path / "cache"), with_spectra=False)
     assert equal_archives(environment_free.archive, again.archive)
 
 
 def test_raw_folders_are_only_read(raw_dir, tmp_path):
     before = files(raw_dir / "zinc")
-    prepare("zinc", raw_dir, tmp_path, with_spectra=False)
+    prepare("zinc", Workspace(raw_dir, tmp_path), with_spectra=False)
     assert files(raw_dir / "zinc") == before
 
 
 def test_names_and_settings_that_do_not_fit(tmp_path):
     with pytest.raises(DataError, match="the nearest is 'cifar10'"):
-        prepare("cifar", cache_dir=tmp_path)
+        prepare("cifar", workspace=Workspace(None, tmp_path))
     with pytest.raises(DataError, match="for pattern and cluster only"):
-        prepare("zinc", cache_dir=tmp_path, size=3)
+        prepare("zinc", workspace=Workspace(None, tmp_path), size=3)
     with pytest.raises(DataError, match="no size or seed"):
-        prepare("pattern", cache_dir=tmp_path, size=3, official=True)
+        prepare("pattern", workspace=Workspace(None, tmp_path), size=3, official=True)
 
 
 TABLE = "smiles,y\nCCO,1\nxyz,2\nc1ccccc1,3\n"
@@ -162,8 +170,10 @@ TABLE = "smiles,y\nCCO,1\nxyz,2\nc1ccccc1,3\n"
 def test_own_molecules(tmp_path, recorder):
     path = tmp_path / "mine.csv"
     path.write_text(TABLE)
-    options = OwnData(targets=("y",))
-    prepared = prepare_own(path, options, cache_dir=tmp_path / "cache", report=recorder)
+    options = ReadOptions(targets=("y",))
+    prepared = prepare_own(
+        path, options, workspace=Workspace(None, tmp_path / "cache", reporter=recorder)
+    )
     assert prepared.archive.path == tmp_path / "cache" / "mine"
     assert len(prepared.dataset().batch([0, 1]).eigenvalues) == 9
     assert recorder.notices == [
@@ -172,19 +182,25 @@ def test_own_molecules(tmp_path, recorder):
         "meta['rejected']",
     ]
     before = files(tmp_path / "cache")
-    again = prepare_own(path, options, cache_dir=tmp_path / "cache", report=recorder)
+    again = prepare_own(
+        path, options, workspace=Workspace(None, tmp_path / "cache", reporter=recorder)
+    )
     assert files(tmp_path / "cache") == before
     assert len(recorder.notices) == 4  # the bad row is named every time
     path.write_text(TABLE + "CCCC,4\n")
-    again = prepare_own(path, options, cache_dir=tmp_path / "cache", report=recorder)
+    again = prepare_own(
+        path, options, workspace=Workspace(None, tmp_path / "cache", reporter=recorder)
+    )
     assert len(again.archive) == 3
     assert len(again.spectra.counts) == 3
-    other = prepare_own(path, OwnData(), cache_dir=tmp_path / "cache", report=recorder)
+    other = prepare_own(
+        path, ReadOptions(), workspace=Workspace(None, tmp_path / "cache", reporter=recorder)
+    )
     assert "y" not in other.archive.fields
 
 
 def test_own_archive(saved, tmp_path):
-    prepared = prepare_own(saved.path, cache_dir=tmp_path / "cache")
+    prepared = prepare_own(saved.path, workspace=Workspace(None, tmp_path / "cache"))
     assert prepared.spectra.path.parent == saved.path.parent / "spectra"
     assert len(prepared.dataset()) == 40
 
@@ -192,11 +208,13 @@ def test_own_archive(saved, tmp_path):
 def test_own_names(tmp_path):
     (tmp_path / "zinc.csv").write_text(TABLE)
     with pytest.raises(DataError, match="'zinc' is a benchmark"):
-        prepare_own(tmp_path / "zinc.csv", cache_dir=tmp_path / "cache")
-    prepared = prepare_own(tmp_path / "zinc.csv", name="mine", cache_dir=tmp_path / "cache")
+        prepare_own(tmp_path / "zinc.csv", workspace=Workspace(None, tmp_path / "cache"))
+    prepared = prepare_own(
+        tmp_path / "zinc.csv", name="mine", workspace=Workspace(None, tmp_path / "cache")
+    )
     assert prepared.name == "mine"
     with pytest.raises(DataError, match="no such file"):
-        prepare_own(tmp_path / "nowhere.csv", cache_dir=tmp_path / "cache")
+        prepare_own(tmp_path / "nowhere.csv", workspace=Workspace(None, tmp_path / "cache"))
 
 
 def command(cache, *more):
@@ -216,7 +234,7 @@ def test_two_processes_at_once(tmp_path):
     assert [process.returncode for process in processes] == [0, 0], outputs
     built = [output.count("building the archive") for output in outputs]
     assert sorted(built) == [0, 1]
-    assert len(prepare("cluster", cache_dir=tmp_path, size=60).dataset()) == 60
+    assert len(prepare("cluster", workspace=Workspace(None, tmp_path), size=60).dataset()) == 60
     assert not list(tmp_path.glob(".unfinished*"))
 
 
@@ -237,10 +255,12 @@ def test_a_killed_process_leaves_nothing_that_is_believed(tmp_path, moment):
     if moment.startswith(".unfinished"):
         assert not (tmp_path / f"cluster-n{size}").exists()
         assert list(tmp_path.glob(".unfinished~*"))
-    again = prepare("cluster", cache_dir=tmp_path, size=int(size))
+    again = prepare("cluster", workspace=Workspace(None, tmp_path), size=int(size))
     assert not list(tmp_path.glob(".unfinished*"))
     assert not list(tmp_path.glob("spectra/.unfinished*"))
-    fresh = prepare("cluster", cache_dir=tmp_path / "fresh", size=int(size), with_spectra=False)
+    fresh = prepare(
+        "cluster", workspace=Workspace(None, tmp_path / "fresh"), size=int(size), with_spectra=False
+    )
     assert equal_archives(again.archive, fresh.archive)
     for index in range(0, int(size), 97):
         graph = again.dataset()[index]

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from eigenformer.config import ConfigError
-from eigenformer.data import DataError, OwnData, read_own
+from eigenformer.config import ConfigError, OwnData
+from eigenformer.data import DataError, ReadOptions, SplitOptions, read_own
 from eigenformer.data.reading import suited
 from tests.data.samples import equal_archives, random_graphs
 
@@ -17,13 +17,13 @@ def test_a_folder_of_pyg_graphs(tmp_path):
     graphs = random_graphs(0, 5)
     torch.save(graphs[0], tmp_path / "a.pt")
     torch.save(graphs[1:], tmp_path / "b.pt")
-    archive = read_own(tmp_path, OwnData(split_by="random", seed=1)).archive
+    archive = read_own(tmp_path, split=SplitOptions("random", split_seed=1)).archive
     assert list(archive.names) == ["a", "b/0", "b/1", "b/2", "b/3"]
     for one, other in zip(archive, graphs, strict=True):
         assert torch.equal(one.edge_index, other.edge_index)
         assert torch.equal(one.x, other.x)
-    assert archive.task.kind == "regression"
-    assert archive.task.num_outputs == 3
+    assert archive.target.kind == "regression"
+    assert archive.target.num_outputs == 3
     assert archive.statistics.splits == (4, 0, 1)
 
 
@@ -56,21 +56,21 @@ def test_what_is_no_data(tmp_path):
 
 def test_options_are_checked():
     with pytest.raises(ConfigError, match="the nearest is 'stratified'"):
-        OwnData.from_dict({"split_by": "stratifed"})
+        SplitOptions.from_dict({"split_by": "stratifed"})
     with pytest.raises(ConfigError, match="the nearest is 'targets'"):
-        OwnData.from_dict({"target": ["y"]})
+        ReadOptions.from_dict({"target": ["y"]})
     with pytest.raises(ConfigError, match="add up to 1"):
-        OwnData(fractions=(0.5, 0.5, 0.5))
+        SplitOptions(fractions=(0.5, 0.5, 0.5))
     with pytest.raises(ConfigError, match="exclude each other"):
-        OwnData(split_by="random", split_column="fold")
+        OwnData(dataset="m.csv", split_by="random", split_column="fold")
 
 
 def test_splits_that_cannot_be(tmp_path):
     torch.save([Data(x=torch.ones(2, 1), y=torch.zeros(2))] * 3, tmp_path / "a.pt")
     with pytest.raises(DataError, match="'stratified' needs targets of graphs"):
-        read_own(tmp_path, OwnData(split_by="stratified"))
+        read_own(tmp_path, split=SplitOptions("stratified"))
     with pytest.raises(DataError, match="'scaffold' needs molecules"):
-        read_own(tmp_path, OwnData(split_by="scaffold"))
+        read_own(tmp_path, split=SplitOptions("scaffold"))
 
 
 @pytest.mark.parametrize(
@@ -96,20 +96,20 @@ def test_odd_files_of_graphs(tmp_path, data, message):
 
 def test_the_task_of_pyg_graphs_can_be_said(tmp_path):
     torch.save([Data(x=torch.ones(2, 1), y=torch.tensor([n])) for n in (0, 1)], tmp_path / "a.pt")
-    assert read_own(tmp_path).archive.task.kind == "binary"
-    task = read_own(tmp_path, OwnData(task="multiclass")).archive.task
+    assert read_own(tmp_path).archive.target.kind == "binary"
+    task = read_own(tmp_path, ReadOptions(task="multiclass")).archive.target
     assert (task.kind, task.num_outputs) == ("multiclass", 2)
     torch.save([Data(x=torch.ones(2, 1))], tmp_path / "a.pt")
     with pytest.raises(DataError, match="task: 'binary', but the graphs have no target y"):
-        read_own(tmp_path, OwnData(task="binary"))
+        read_own(tmp_path, ReadOptions(task="binary"))
 
 
 def test_options_that_suit(tmp_path):
     torch.save(random_graphs(0, 3), tmp_path / "a.pt")
-    options = OwnData(undirected=True, featurizer="zinc", split_by="random")
+    options = ReadOptions(undirected=True, featurizer="zinc", task="multiclass")
     with pytest.raises(ConfigError, match="featurizer: says nothing about PyG graphs"):
         read_own(tmp_path, options)
-    assert suited(options, tmp_path) == OwnData(split_by="random")
+    assert suited(options, tmp_path) == ReadOptions(task="multiclass")
 
 
 def test_an_archive_is_read_as_it_is(saved):
@@ -122,5 +122,5 @@ def test_scaffolds_of_pyg_graphs_with_smiles(tmp_path):
     for graph, smiles in zip(graphs, ["c1ccccc1", "C1CC1", "c1ccccc1C", "c1ccccc1O"], strict=True):
         graph.smiles = smiles
     torch.save(graphs, tmp_path / "a.pt")
-    options = OwnData(split_by="scaffold", fractions=(0.75, 0.25, 0.0))
-    assert read_own(tmp_path, options).archive.split.tolist() == [0, 1, 0, 0]
+    split = SplitOptions("scaffold", (0.75, 0.25, 0.0))
+    assert read_own(tmp_path, split=split).archive.split.tolist() == [0, 1, 0, 0]

@@ -9,7 +9,7 @@ import torch
 
 from eigenformer.data import BENCHMARKS, DataError, superpixels
 from eigenformer.data.superpixels import Superpixels, nearest_nodes, neighbour_graphs
-from eigenformer.data.workspace import Sources
+from eigenformer.data.workspace import Workspace
 from eigenformer.reporting import Reporter
 
 
@@ -101,7 +101,7 @@ SPLITS = ("train", "val", "test")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
 def test_the_whole_set_agrees_with_the_paper(raw_dir, tmp_path, name):
-    files = Sources(raw_dir, tmp_path).locate(name, superpixels.layouts(name))
+    files = Workspace(raw_dir, tmp_path).locate(name, superpixels.layouts(name))
     archive = superpixels.build(name, files, Reporter())
     assert BENCHMARKS[name].differences(archive.statistics) == []
     assert (

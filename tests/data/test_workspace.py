@@ -12,7 +12,7 @@ import pytest
 
 from eigenformer.data import workspace as module
 from eigenformer.data.errors import DamagedError, DownloadError
-from eigenformer.data.workspace import RawFile, Sources, download, user_cache_dir
+from eigenformer.data.workspace import RawFile, Workspace, download, user_cache_dir
 from eigenformer.reporting import Reporter
 
 
@@ -58,41 +58,41 @@ DATA = hashlib.sha256(b"data").hexdigest()
 
 def test_a_download_with_another_checksum_than_the_published_one_is_refused(address, tmp_path):
     layouts = [[RawFile("a", f"{address}/whole", "0" * 64)]]
-    sources, path = Sources(None, tmp_path), tmp_path / "raw" / "zinc" / "a"
+    sources, path = Workspace(None, tmp_path), tmp_path / "raw" / "zinc" / "a"
     with pytest.raises(DownloadError, match="another file came: its SHA-256 is not 0000"):
-        sources.fetch("zinc", layouts, Reporter())
+        sources.fetch("zinc", layouts)
     assert list(path.parent.iterdir()) == []
     layouts = [[RawFile("a", f"{address}/whole", DATA)]]
-    assert sources.fetch("zinc", layouts, Reporter()) == [path]
+    assert sources.fetch("zinc", layouts) == [path]
     assert [file.name for file in path.parent.iterdir()] == ["a"]
     path.write_bytes(b"dat4")
     with pytest.raises(DamagedError, match=f"a: not the official file: .* not {DATA}"):
-        sources.fetch("zinc", layouts, Reporter())
+        sources.fetch("zinc", layouts)
 
 
 def test_a_download_without_a_published_checksum_is_recorded_and_checked(address, tmp_path):
     layouts = [[RawFile("a", f"{address}/whole")]]
-    sources, path = Sources(None, tmp_path), tmp_path / "raw" / "zinc" / "a"
-    sources.fetch("zinc", layouts, Reporter())
+    sources, path = Workspace(None, tmp_path), tmp_path / "raw" / "zinc" / "a"
+    sources.fetch("zinc", layouts)
     record = path.with_name("a.sha256.json")
     assert json.loads(record.read_text()) == {"file": "a", "sha256": DATA, "size": 4}
-    assert sources.fetch("zinc", layouts, Reporter()) == [path]
+    assert sources.fetch("zinc", layouts) == [path]
     path.write_bytes(b"dat4")
     with pytest.raises(DamagedError, match=r"a: not the file .* first used .*a\.sha256\.json"):
-        sources.fetch("zinc", layouts, Reporter())
+        sources.fetch("zinc", layouts)
     path.unlink()  # downloaded again, it must still be the same
-    assert sources.fetch("zinc", layouts, Reporter()) == [path]
+    assert sources.fetch("zinc", layouts) == [path]
     record.write_text("[" * 100_000)
     with pytest.raises(DamagedError, match=r"a\.sha256\.json: not a record of a checksum"):
-        sources.fetch("zinc", layouts, Reporter())
+        sources.fetch("zinc", layouts)
 
 
 def test_the_users_own_folder_is_not_written_to(tmp_path):
     raw = tmp_path / "own" / "zinc"
     raw.mkdir(parents=True)
     (raw / "a").write_bytes(b"data")
-    sources = Sources(tmp_path / "own", tmp_path / "cache")
-    assert sources.fetch("zinc", [[RawFile("a", "http://nowhere.invalid")]], Reporter())
+    sources = Workspace(tmp_path / "own", tmp_path / "cache")
+    assert sources.fetch("zinc", [[RawFile("a", "http://nowhere.invalid")]])
     assert [file.name for file in raw.iterdir()] == ["a"]
 
 
@@ -114,7 +114,7 @@ def test_without_network_the_message_comes_soon_and_says_what_to_do(
     }[page]
     start = time.monotonic()
     with pytest.raises(DownloadError) as caught:
-        Sources(None, tmp_path).fetch("zinc", [[RawFile("f.zip", url)]], Reporter())
+        Workspace(None, tmp_path).fetch("zinc", [[RawFile("f.zip", url)]])
     assert time.monotonic() - start < 5
     message = str(caught.value)
     assert url in message
@@ -128,20 +128,20 @@ def test_the_first_complete_layout_is_taken(tmp_path):
     layouts = [[RawFile("a")], [RawFile("b"), RawFile("../other/c")]]
     (raw / "zinc").mkdir(parents=True)
     (raw / "other").mkdir()
-    sources = Sources(raw, cache)
+    sources = Workspace(raw, cache)
     assert sources.locate("zinc", layouts) is None
     (raw / "zinc" / "b").touch()
     assert sources.locate("zinc", layouts) is None
     (raw / "other" / "c").touch()
     assert sources.locate("zinc", layouts) == [raw / "zinc" / "b", raw / "zinc" / "../other/c"]
     (raw / "zinc" / "a").touch()
-    assert sources.fetch("zinc", layouts, Reporter()) == [raw / "zinc" / "a"]
+    assert sources.fetch("zinc", layouts) == [raw / "zinc" / "a"]
 
 
 def test_what_was_downloaded_is_not_downloaded_again(address, tmp_path):
     layouts = [[RawFile("a", f"{address}/whole")]]
-    sources = Sources(None, tmp_path)
-    first = sources.fetch("zinc", layouts, Reporter())
+    sources = Workspace(None, tmp_path)
+    first = sources.fetch("zinc", layouts)
     assert first == [tmp_path / "raw" / "zinc" / "a"]
     gone = [[RawFile("a", f"{address}/missing")]]
     assert sources.fetch("zinc", gone, Reporter()) == first
@@ -149,9 +149,11 @@ def test_what_was_downloaded_is_not_downloaded_again(address, tmp_path):
 
 def test_folders_come_from_the_arguments_then_the_environment(tmp_path):
     environment = {"EIGENFORMER_RAW_DIR": str(tmp_path), "EIGENFORMER_CACHE_DIR": "/c"}
-    assert Sources.resolve(environment=environment) == Sources(tmp_path, Path("/c"))
-    assert Sources.resolve(None, "/d", environment).cache_dir == Path("/d")
-    assert Sources.resolve(environment={"XDG_CACHE_HOME": "/x"}).cache_dir == Path("/x/eigenformer")
+    assert Workspace.resolve(environment=environment) == Workspace(tmp_path, Path("/c"))
+    assert Workspace.resolve(None, "/d", environment=environment).cache_dir == Path("/d")
+    assert Workspace.resolve(environment={"XDG_CACHE_HOME": "/x"}).cache_dir == Path(
+        "/x/eigenformer"
+    )
     assert user_cache_dir({}) == Path.home() / ".cache" / "eigenformer"
     with pytest.raises(DownloadError, match="the raw folder is not there"):
-        Sources.resolve(tmp_path / "nowhere", environment={})
+        Workspace.resolve(tmp_path / "nowhere", environment={})

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from eigenformer.data import BENCHMARKS, DataError, zinc
-from eigenformer.data.workspace import Sources
+from eigenformer.data.workspace import Workspace
 from eigenformer.reporting import Reporter
 
 
 @pytest.fixture(scope="module")
 def archive(raw_dir, tmp_path_factory):
-    files = Sources(raw_dir, tmp_path_factory.mktemp("cache")).locate("zinc", zinc.LAYOUTS)
+    files = Workspace(raw_dir, tmp_path_factory.mktemp("cache")).locate("zinc", zinc.LAYOUTS)
     return zinc.build(files, Reporter())
 
 
@@ -79,7 +79,7 @@ def test_the_official_files(tmp_path):
             (tmp_path / f"{split}.index").write_text("2,0\n")
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "zinc").symlink_to(tmp_path)
-    files = Sources(tmp_path / "raw", tmp_path).locate("zinc", zinc.LAYOUTS)
+    files = Workspace(tmp_path / "raw", tmp_path).locate("zinc", zinc.LAYOUTS)
     archive = zinc.build(files, Reporter())
     assert archive.statistics.splits == (2, 2, 2)
     assert archive[0].x.tolist() == [[0], [5], [21]]

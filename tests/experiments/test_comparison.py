@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.comparison import majority, train_comparable
 from eigenformer.training import plan
 
@@ -18,7 +19,7 @@ SETTINGS = {
 
 
 def test_training_repeats_itself_and_chance_is_one_half(tmp_path: Path) -> None:
-    config, data = plan(SETTINGS, cache_dir=tmp_path)
+    config, data = plan(SETTINGS, workspace=Workspace(None, tmp_path))
     first, second = (train_comparable("gin", config, data) for _ in range(2))
     assert first == second
     assert first.name == "GIN"

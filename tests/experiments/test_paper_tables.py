@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eigenformer.config import DataConfig, RunConfig, TrainingConfig, load_preset
+from eigenformer.config import BenchmarkData, RunConfig, TrainingConfig, load_preset
 from eigenformer.experiments.paper_tables import left_out, result_tables
 from eigenformer.training.run_folder import RunFolder
 
@@ -26,7 +26,7 @@ def _run(
     preset = load_preset(name)
     settings = preset.model.replace(**(model or {}))
     training = training or preset.training.with_epochs(10)
-    data_config = DataConfig(preset.dataset, **(data or {}))  # type: ignore[arg-type]
+    data_config = BenchmarkData(preset.dataset, **(data or {}))  # type: ignore[arg-type]
     config = RunConfig(data_config, name, settings, training, **(run or {}))  # type: ignore[arg-type]
     RunFolder(folder).write_config(config)
     summary = {

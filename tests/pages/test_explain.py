@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from eigenformer.analysis.explanation import Explanation, explain
+from eigenformer.analysis.explanation import Explanation, attention_of, explain
 from eigenformer.analysis.filters import learned_filters
-from eigenformer.analysis.graph_view import find_subject
-from eigenformer.analysis.heads import attention_of
+from eigenformer.analysis.graph_view import find_graph
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.pages import explain_page
 from eigenformer.pages.explain import pack_attention
@@ -33,7 +32,7 @@ def test_weights_survive_their_packing() -> None:
 
 def test_a_page_of_forty_atoms_in_96_heads_is_small() -> None:
     model = Eigenformer.from_preset("zinc").eval()
-    subject = find_subject("C" * 20 + "c1ccccc1" + "N" * 14, features="zinc")
+    subject = find_graph("C" * 20 + "c1ccccc1" + "N" * 14, featurizer="zinc")
     seen = attention_of(model, subject.data)
     explanation = Explanation(
         *("zinc", subject, NumberTarget(), seen.prediction.numpy(), None, seen.weights.numpy()),

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("rdkit")
 
-from eigenformer.analysis.graph_view import find_subject, graph_of
+from eigenformer.analysis.graph_view import find_graph, view_graph
 from eigenformer.analysis.substructures import substructures
 from eigenformer.data.sbm import pattern
 from eigenformer.plots import picture_bytes
@@ -14,7 +14,7 @@ from eigenformer.plots.substructures import draw_substructures
 
 
 def test_the_molecule_and_a_panel_for_each_eigenvector() -> None:
-    found = substructures(find_subject("CC(=O)[O-]"))
+    found = substructures(find_graph("CC(=O)[O-]"))
     picture = draw_substructures(found)
     structure, *panels, _ = picture.body.axes
     assert [text.get_text() for text in structure.texts] == ["O", "O−"]
@@ -33,12 +33,12 @@ def test_the_molecule_and_a_panel_for_each_eigenvector() -> None:
 
 @pytest.mark.parametrize("smiles", ["C", "CC", "C#N", "[Na+].[Cl-]", "C" * 80])
 def test_molecules_of_any_shape(smiles: str) -> None:
-    picture = draw_substructures(substructures(find_subject(smiles), most=6))
+    picture = draw_substructures(substructures(find_graph(smiles), most=6))
     assert picture_bytes(picture, "png").startswith(b"\x89PNG")
 
 
 def test_a_graph_that_is_no_molecule() -> None:
-    picture = draw_substructures(substructures(graph_of(pattern((1, 1, 1)), 0), most=4))
+    picture = draw_substructures(substructures(view_graph(pattern((1, 1, 1)), 0), most=4))
     structure, *panels, _ = picture.body.axes
     assert not structure.texts
     assert len(panels) == 4

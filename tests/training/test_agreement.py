@@ -7,7 +7,7 @@ import pytest
 
 from eigenformer.cli import main
 from eigenformer.model_folder import load_model
-from eigenformer.training.evaluation import load_folder
+from eigenformer.trained_model import TrainedModel
 from eigenformer.training.loading import load_data
 from eigenformer.training.run_folder import RunFolder
 from tests.training.samples import SMALL, molecule_rows, read_rows, write_table
@@ -41,10 +41,11 @@ def test_evaluate_repeats_every_figure_of_the_run(case, gaps, tmp_path):
     arguments = [str(gaps) if word == "TABLE" else word for word in _CASES[case]]
     assert main(["train", *arguments, "--out", str(out), *SMALL]) == 0
     summary = RunFolder(out).read_summary()
-    test, val = load_folder(out), load_folder(out, "val")
-    assert test.evaluate() == summary["test_metrics"]
-    assert test.evaluate()[test.outputs.metric] == summary["test"]
-    assert val.evaluate()[val.outputs.metric] == summary["best_validation"]
+    trained = TrainedModel.open(out)
+    test, val = (trained.evaluate(trained.graphs(split=split)) for split in ("test", "val"))
+    assert test == summary["test_metrics"]
+    assert test[trained.outputs.metric] == summary["test"]
+    assert val[trained.outputs.metric] == summary["best_validation"]
 
 
 def test_predict_gives_the_numbers_that_were_evaluated(gaps, tmp_path):
@@ -61,8 +62,8 @@ def test_predict_gives_the_numbers_that_were_evaluated(gaps, tmp_path):
     weights = np.array([row["weight"] for row in found], dtype=np.float32)
     summary = RunFolder(out).read_summary()
     assert np.abs(predicted - weights).mean() == pytest.approx(summary["test"], rel=1e-6)
-    graphs = load_folder(out).graphs
+    graphs = TrainedModel.open(out).graphs()
     model = load_model(out)[0]
-    outputs = load_folder(out).outputs
+    outputs = TrainedModel.open(out).outputs
     expected = outputs.restore(model(graphs.batch(range(len(graphs)))).detach())
     assert np.array_equal(predicted, expected[:, 0].numpy())

@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 from eigenformer import Eigenformer
 from eigenformer.cli import main
-from eigenformer.config import DataConfig, load_preset
+from eigenformer.config import BenchmarkData, InputFormat, load_preset
 from eigenformer.model_folder import ModelCard, save_model
 from eigenformer.targets import NumberTarget
 from tests.training.samples import SMALL, read_rows
@@ -65,7 +65,12 @@ def test_no_graph_that_the_model_can_take_is_an_error(rings, tmp_path, capsys):
 def test_a_model_of_zinc_takes_smiles(tmp_path):
     pytest.importorskip("rdkit")
     small = load_preset("zinc").model.replace(layers=1, hidden_dim=8)
-    card = ModelCard(small, NumberTarget(), DataConfig("zinc"))
+    card = ModelCard(
+        small,
+        NumberTarget(),
+        InputFormat(featurizer="zinc", unknown_type=21),
+        BenchmarkData("zinc"),
+    )
     save_model(tmp_path / "model", Eigenformer(small), card)
     table, out = tmp_path / "new.csv", tmp_path / "p.csv"
     table.write_text("smiles\nCC(=O)Nc1ccc(O)cc1\nOB(O)c1ccccc1\n")

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 from eigenformer.analysis.filters import Filters, learned_filters
-from eigenformer.analysis.graph_view import Subject, find_subject, graph_of
-from eigenformer.analysis.heads import attention_of
+from eigenformer.analysis.graph_view import DEFAULT_FEATURIZER, GraphView, find_graph, view_graph
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
-from eigenformer.data.workspace import Sources
-from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
-from eigenformer.outputs import Outputs
-from eigenformer.reporting import Reporter
-from eigenformer.training.evaluation import trained_on
-from eigenformer.training.features import featurizer_of, unseen_atoms
+from eigenformer.data.workspace import Workspace
+from eigenformer.models.eigenformer import Eigenformer
+from eigenformer.targets import Target
+from eigenformer.trained_model import TrainedModel
+from eigenformer.training.features import unseen_atoms
 from eigenformer.training.loading import load_data
-from eigenformer.training.module import read_targets
-from eigenformer.training.prediction import in_units
+from eigenformer.training.predicting import predict_batches
 
 MOST_WEIGHTS = 20_000_000
 """Above this many attention weights a page is too heavy to open."""
@@ -46,8 +43,8 @@ class Explanation:
     """
 
     model: str
-    subject: Subject
-    outputs: Outputs
+    subject: GraphView
+    outputs: Target
     prediction: np.ndarray
     target: np.ndarray | None
     attention: np.ndarray
@@ -55,39 +52,54 @@ class Explanation:
     unknown: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class HeadAttention:
+    """A model's prediction for one graph, and all its attention.
+
+    Args:
+        prediction: ``[1, out]``, or ``[n, out]`` for a node task; raw, as the model gives it.
+        weights: ``[layers, heads, n, n]``; row i says where node i looks, and sums to 1.
+    """
+
+    prediction: Tensor
+    weights: Tensor
+
+
+def attention_of(model: Eigenformer, data: Data) -> HeadAttention:
+    """What a model predicts for a graph and where its heads look, in evaluation mode."""
+    (found,) = predict_batches(model, [data], return_attention=True)
+    return HeadAttention(found.output, torch.stack([graphs[0] for graphs in found.attention]))
+
+
 def explain(
-    path: str | Path,
+    trained: TrainedModel,
     source: str,
     index: int | None = None,
-    raw_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    report: Reporter | None = None,
+    workspace: Workspace | None = None,
 ) -> Explanation:
     """What a trained model makes of one graph.
 
     Args:
-        path: A run folder, or any folder with a model.
+        trained: The model.
         source: A SMILES, a path to graphs in any form, a prepared benchmark's name, or ``train``,
             ``val`` or ``test`` for the model's own data.
         index: Which graph of those (default: the first).
-        raw_dir: As in :func:`load_data`, with the rest.
-        cache_dir: The same.
-        report: The same.
+        workspace: Where raw files and prepared graphs are (default: as the environment says).
     """
-    model, card = load_model(path)
-    if card.outputs is None or card.data is None:
-        raise ModelFolderError(f"{path}: the model does not say what it predicts")
+    workspace = workspace or Workspace.resolve()
+    expected, model = trained.input_format, trained.model
     if source in SPLITS:
-        subject = _own_graph(Path(path), card, source, index or 0, raw_dir, cache_dir, report)
+        subject = _own_graph(trained, source, index or 0, workspace)
     else:
-        features, k = featurizer_of(card.data), card.data.frequencies
-        sources = Sources.resolve(raw_dir, cache_dir)
-        subject = find_subject(source, index, features, k, card.data.undirected, sources)
-    weights = card.architecture.layers * card.architecture.heads * len(subject.drawing) ** 2
+        # Only a SMILES needs a featuriser, and it will say that it does not fit.
+        features = expected.featurizer or DEFAULT_FEATURIZER
+        count, undirected = expected.num_frequencies, expected.undirected
+        subject = find_graph(source, index, features, count, undirected, workspace)
+    weights = model.config.layers * model.config.heads * len(subject.drawing) ** 2
     if weights > MOST_WEIGHTS:
         raise DataError(
             f"{subject.name}: {len(subject.drawing)} nodes have {weights} attention weights in "
-            f"{card.architecture.layers} layers of {card.architecture.heads} heads, too many for "
+            f"{model.config.layers} layers of {model.config.heads} heads, too many for "
             f"a page; at most {MOST_WEIGHTS} can be shown"
         )
     try:
@@ -95,42 +107,33 @@ def explain(
     except ValueError as error:
         raise DataError(f"the model was not trained on such graphs: {error}") from None
     return Explanation(
-        Path(path).resolve().name,
+        trained.name,
         subject,
-        card.outputs,
-        in_units(card.outputs, seen.prediction).numpy(),
-        _target(card.outputs, subject.data, len(seen.prediction)),
+        trained.outputs,
+        trained.outputs.in_units(seen.prediction).numpy(),
+        _target(trained.outputs, subject.data, len(seen.prediction)),
         seen.weights.numpy(),
         learned_filters(model),
-        unseen_atoms(card.data, subject.data.x),
+        unseen_atoms(expected, subject.data.x),
     )
 
 
-def _own_graph(
-    path: Path,
-    card: ModelCard,
-    split: str,
-    index: int,
-    raw_dir: str | Path | None,
-    cache_dir: str | Path | None,
-    report: Reporter | None,
-) -> Subject:
-    config = trained_on(path, card)
-    data = load_data(config, raw_dir, cache_dir, report=report)
+def _own_graph(trained: TrainedModel, split: str, index: int, workspace: Workspace) -> GraphView:
+    data = load_data(trained.data, workspace, with_spectra=False)
     graphs = data.splits[split]
     if not 0 <= index < len(graphs):
         raise DataError(f"graph {index} of '{split}': there are {len(graphs)}, counted from 0")
-    subject = graph_of(data.archive, int(graphs[index]), config.frequencies)
+    count = trained.input_format.num_frequencies
+    subject = view_graph(data.archive, int(graphs[index]), count)
     if data.archive.names is not None:
         return subject
-    return Subject(f"{data.name}, {split} graph {index}", subject.data, subject.drawing)
+    return GraphView(f"{data.name}, {split} graph {index}", subject.data, subject.drawing)
 
 
-def _target(outputs: Outputs, data: Data, rows: int) -> np.ndarray | None:
+def _target(outputs: Target, data: Data, rows: int) -> np.ndarray | None:
     """The truth, where the graph carries it in the form that the model was trained with."""
     if data.get("y") is None:
         return None
-    columns = 1 if outputs.kind == "multiclass" else outputs.num_outputs
-    if not isinstance(data.y, torch.Tensor) or data.y.numel() != rows * columns:
+    if not isinstance(data.y, torch.Tensor) or data.y.numel() != rows * outputs.num_values:
         return None
-    return read_targets(outputs, data).numpy()
+    return outputs.read(data).numpy()

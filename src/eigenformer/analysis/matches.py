@@ -30,9 +30,10 @@ import torch
 
 from eigenformer.analysis.adjacency import adjacency_matrices, spread
 from eigenformer.data.batching import GraphDataset
+from eigenformer.models import build_model
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.reporting import Reporter
-from eigenformer.training.modes import evaluation_mode
+from eigenformer.training.predicting import predict_batches
 
 HOPS = 5
 PATTERNS = (*(f"{k}-hop" for k in range(1, HOPS + 1)), "distance")
@@ -132,7 +133,7 @@ def untrained(model: Eigenformer, seed: int = 0) -> Eigenformer:
     """The same architecture with new weights: what there is before anything is learned."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Eigenformer(model.config, model.backend).to(next(model.parameters()).dtype)
+        return build_model(model.config, model.backend).to(next(model.parameters()).dtype)
 
 
 def match_table(learned: Matches, new: Matches) -> str:
@@ -232,16 +233,13 @@ def best_heads(scores: np.ndarray, lifts: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(layers.tolist(), heads.tolist(), strict=True))
 
 
-@torch.no_grad()
 def _attention(
     model: Eigenformer, dataset: GraphDataset, chosen: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Adjacency ``[n, n]`` and attention ``[layers, heads, n, n]`` of each graph."""
-    with evaluation_mode(model):
-        for start in range(0, len(chosen), _BATCH):
-            places = chosen[start : start + _BATCH]
-            _, attention = model(dataset.batch(places), return_attention=True)
-            for number, graph in enumerate(dataset.indices[places]):
-                stack = torch.stack([layer[number] for layer in attention]).numpy()
-                size = stack.shape[-1]
-                yield adjacency_matrices(dataset.archive, graph[None], size)[0], stack
+    graphs = GraphDataset(dataset.archive, dataset.spectra, indices=dataset.indices[chosen])
+    for found in predict_batches(model, graphs, _BATCH, return_attention=True):
+        for number, graph in enumerate(found.places):
+            stack = torch.stack([layer[number] for layer in found.attention]).numpy()
+            size = stack.shape[-1]
+            yield adjacency_matrices(dataset.archive, graph[None], size)[0], stack

@@ -12,13 +12,13 @@ import numpy as np
 from eigenformer.analysis.drawing import MOST_NODES
 from eigenformer.analysis.errors import graph_errors
 from eigenformer.analysis.filters import Filters, learned_filters
-from eigenformer.analysis.graph_view import Subject, graph_of
+from eigenformer.analysis.graph_view import GraphView, view_graph
 from eigenformer.config import RunConfig
+from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.paper_tables import PAPER_TABLES, paper_table
 from eigenformer.model_folder import load_model, read_card
-from eigenformer.reporting import Reporter
 from eigenformer.targets import Target
-from eigenformer.training.loading import load_data
+from eigenformer.trained_model import TrainedModel
 from eigenformer.training.run_folder import RunFolder
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class Example:
     """
 
     index: int
-    subject: Subject
+    subject: GraphView
     prediction: np.ndarray
     target: np.ndarray
     error: float
@@ -124,18 +124,14 @@ class RunReport:
 def report_run(
     path: str | Path,
     examples: int = 8,
-    raw_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    report: Reporter | None = None,
+    workspace: Workspace | None = None,
 ) -> RunReport:
     """Collects it all; a part that cannot be had is said to be missing, and why.
 
     Args:
         path: A run folder.
         examples: How many test graphs to draw, those with the largest errors.
-        raw_dir: As in :func:`load_data`, with the rest.
-        cache_dir: The same.
-        report: The same.
+        workspace: Where raw files and prepared graphs are (default: as the environment says).
     """
     folder = RunFolder.open(path)
     config, summary = folder.read_config(), folder.read_summary()
@@ -146,7 +142,7 @@ def report_run(
     filters = _try(missing, "filters", lambda: learned_filters(load_model(path)[0], samples=65))
 
     def test() -> TestResults:
-        return _test(folder, examples, raw_dir, cache_dir, report)
+        return _test(folder, examples, workspace)
 
     return RunReport(
         name=folder.path.resolve().name,
@@ -187,32 +183,22 @@ def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None
     return Comparison(column["label"], column["metric"], lower, column["digits"], tuple(ranks))
 
 
-def _test(
-    folder: RunFolder,
-    examples: int,
-    raw_dir: str | Path | None,
-    cache_dir: str | Path | None,
-    report: Reporter | None,
-) -> TestResults:
-    model, card = load_model(folder.path)
-    assert card.outputs is not None
-    config = folder.read_config()
-    data = load_data(config.data, raw_dir, cache_dir, report=report)
-    if not len(data.splits["test"]):
-        raise ValueError("there are no test graphs")
-    found = graph_errors(model, data.dataset("test"), card.outputs, config.training.batch_size)
-    places = data.splits["test"]
-    small = data.archive.num_nodes[places] <= MOST_NODES
+def _test(folder: RunFolder, examples: int, workspace: Workspace | None) -> TestResults:
+    trained = TrainedModel.open(folder.path)
+    graphs = trained.graphs(workspace, "test")
+    found = graph_errors(trained.model, graphs, trained.outputs, trained.batch_size)
+    archive, places = graphs.archive, graphs.indices
+    small = archive.num_nodes[places] <= MOST_NODES
     order = [graph for graph in found.worst(len(places)) if small[graph]]
     drawn = tuple(
         Example(
             graph,
-            graph_of(data.archive, int(places[graph]), config.data.frequencies),
+            view_graph(archive, int(places[graph]), trained.input_format.num_frequencies),
             found.predictions[graph],
             found.targets[graph],
             float(found.errors[graph]),
         )
         for graph in order[:examples]
     )
-    pairs = card.outputs.pairs(found.predictions, found.targets)
+    pairs = trained.outputs.pairs(found.predictions, found.targets)
     return TestResults(found.errors, pairs, drawn)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eigenformer.analysis.drawing import Drawing
-from eigenformer.analysis.graph_view import Subject
+from eigenformer.analysis.graph_view import GraphView
 from eigenformer.data.errors import DataError
 
 
@@ -32,7 +32,7 @@ class Substructures:
     eigenvectors: np.ndarray
 
 
-def substructures(subject: Subject, most: int = 30) -> Substructures:
+def substructures(subject: GraphView, most: int = 30) -> Substructures:
     """The eigenvectors of a graph; of a large one, the lowest and the highest frequencies.
 
     Args:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenformer.cli.settings import add_folders, add_training, settings_of
+from eigenformer.cli.settings import add_folders, add_training, settings_of, workspace_of
 
 if TYPE_CHECKING:
     from eigenformer.experiments.ablation import Ablation, Variant
@@ -55,15 +55,13 @@ def _train(
     arguments: argparse.Namespace, variants: list[Variant], draws: int = 1
 ) -> tuple[Ablation, Path]:
     from eigenformer.experiments.ablation import ablate
-    from eigenformer.reporting import TerminalReporter
 
     name = Path(arguments.name).name.split(".")[0]
     out = arguments.out or Path("runs") / f"ablation-{arguments.what}-{name}"
     settings = settings_of(arguments)
-    folders = (arguments.raw_dir, arguments.cache_dir)
-    report = TerminalReporter()
+    workspace = workspace_of(arguments)
     seeds = arguments.seeds
-    return ablate(arguments.name, variants, seeds, out, settings, draws, *folders, report), out
+    return ablate(arguments.name, variants, seeds, out, settings, draws, workspace), out
 
 
 def _write(table: str, ablation: Ablation, out: Path) -> None:

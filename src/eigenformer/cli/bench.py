@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eigenformer.cli.settings import add_folders
+from eigenformer.cli.settings import add_folders, workspace_of
 
 if TYPE_CHECKING:
     from eigenformer.speed import Measurement, Setup
@@ -28,12 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Measures and prints as it goes."""
-    from eigenformer.data.workspace import Sources
     from eigenformer.nearest import unknown
     from eigenformer.speed import WORKLOADS, growth, steps
     from eigenformer.speed.batches import find_archive
 
-    cache_dir = Sources.resolve(arguments.raw_dir, arguments.cache_dir).cache_dir
+    cache_dir = workspace_of(arguments).cache_dir
     archives: dict[str, str | None] = {}
     for name in arguments.workloads or WORKLOADS:
         if name not in WORKLOADS:

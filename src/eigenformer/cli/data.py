@@ -6,6 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eigenformer.cli.settings import workspace_of
+from eigenformer.config import ReadOptions, Settings, SplitOptions
+from eigenformer.config.settings import setting_types
 from eigenformer.reporting import print_columns
 
 if TYPE_CHECKING:
@@ -27,7 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prepare.add_argument(
         "--raw-dir", type=Path, help="raw files of benchmarks (or EIGENFORMER_RAW_DIR)"
     )
-    prepare.add_argument("--k", type=int, help="keep the k lowest frequencies (default: all)")
+    prepare.add_argument(
+        "--num-frequencies", "--k", type=int, metavar="K",
+        help="keep the K lowest frequencies (default: all)",
+    )  # fmt: skip
     prepare.add_argument("--no-spectra", action="store_true", help="stop after the archive")
     prepare.add_argument("--workers", type=int, help="threads for spectra (default: all cores)")
     prepare.add_argument("--seed", type=int, default=0, help="of generated graphs, or of a split")
@@ -72,26 +78,25 @@ def _add_own(group: argparse._ArgumentGroup) -> None:
 def _prepare(arguments: argparse.Namespace) -> None:
     from eigenformer.data.benchmarks import BENCHMARKS, benchmark
     from eigenformer.data.preparation import prepare, prepare_own
-    from eigenformer.reporting import TerminalReporter
 
     common = {
-        "cache_dir": arguments.cache_dir,
-        "k": arguments.k,
+        "num_frequencies": arguments.num_frequencies,
         "with_spectra": not arguments.no_spectra,
-        "workers": arguments.workers,
-        "report": TerminalReporter(),
     }
-    if arguments.no_spectra and (arguments.k, arguments.workers) != (None, None):
-        raise ValueError("--k, --workers: of spectra, which --no-spectra leaves out")
-    own = _own_options(arguments)
-    name = arguments.name
+    if arguments.no_spectra and (arguments.num_frequencies, arguments.workers) != (None, None):
+        raise ValueError("--num-frequencies, --workers: of spectra, which --no-spectra leaves out")
+    reading, splitting = (_given(arguments, cls) for cls in (ReadOptions, SplitOptions))
+    own = {**reading, **splitting}
+    if arguments.own_name is not None:
+        own["name"] = arguments.own_name
+    name, workspace = arguments.name, workspace_of(arguments)
     if name in BENCHMARKS or (not Path(name).exists() and "/" not in name and "." not in name):
         benchmark(name)
         if own:
             raise ValueError(f"{', '.join(own)}: for your own graphs; '{name}' is a benchmark")
         prepared = prepare(
             name,
-            arguments.raw_dir,
+            workspace,
             size=arguments.size,
             seed=arguments.seed,
             official=arguments.official,
@@ -102,11 +107,9 @@ def _prepare(arguments: argparse.Namespace) -> None:
             raise ValueError("--size, --official: for pattern and cluster only")
         if arguments.raw_dir is not None:
             raise ValueError(f"--raw-dir: for benchmarks; '{name}' is none")
-        from eigenformer.data.own import OwnData
-
-        called = own.pop("own_name", None)
-        options = OwnData.from_dict({**own, "seed": arguments.seed})
-        prepared = prepare_own(name, options, called, **common)
+        options = ReadOptions.from_dict(reading)
+        split = SplitOptions.from_dict({**splitting, "split_seed": arguments.seed})
+        prepared = prepare_own(name, options, arguments.own_name, workspace, split=split, **common)
     _print_archive(prepared.archive)
     if prepared.spectra is not None:
         print(f"spectra     {prepared.spectra.path}")
@@ -115,34 +118,33 @@ def _prepare(arguments: argparse.Namespace) -> None:
         print("            without one, training draws its own (train --split-by)")
 
 
-def _own_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    names = "own_name smiles targets identifier split_column split_by fractions task featurizer"
-    given = {name: getattr(arguments, name) for name in [*names.split(), "undirected"]}
+def _given(arguments: argparse.Namespace, cls: type[Settings]) -> dict[str, Any]:
+    """The settings of one kind that were given."""
+    given = {name: getattr(arguments, name, None) for name in setting_types(cls)}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def _list(arguments: argparse.Namespace) -> None:
     from eigenformer.data.listing import list_entries
-    from eigenformer.data.workspace import Sources
 
-    sources = Sources.resolve(None, arguments.cache_dir)
-    print_columns([_COLUMNS, *map(_row, list_entries(sources))], right=(1, 2, 3, 5, 6))
+    entries = list_entries(workspace_of(arguments))
+    print_columns([_COLUMNS, *map(_row, entries)], right=(1, 2, 3, 5, 6))
 
 
 def _row(entry: Entry) -> tuple[str, ...]:
     from eigenformer.data.store import folder_bytes
 
-    counts, task = entry.statistics, entry.task
+    counts, target = entry.statistics, entry.target
     if entry.problem:
         return (entry.name, *[""] * 6, entry.problem.splitlines()[0])
-    if counts is None or task is None:
+    if counts is None:
         return (entry.name, *["-"] * 6, "not prepared")
     return (
         entry.name,
         str(counts.graphs),
         f"{counts.mean_nodes:.1f}",
         f"{counts.mean_edges:.1f}",
-        f"{task.level} {task.kind}",
+        "none" if target is None else f"{target.level} {target.kind}",
         _size(entry.archive_bytes),
         _size(sum(map(folder_bytes, entry.spectra))) if entry.spectra else "-",
         str(entry.path),
@@ -155,13 +157,12 @@ def _info(arguments: argparse.Namespace) -> None:
     from eigenformer.data.preparation import changed_inputs
     from eigenformer.data.spectra import find_spectra, verify_spectra
     from eigenformer.data.store import folder_bytes
-    from eigenformer.data.workspace import Sources
 
-    sources = Sources.resolve(None, arguments.cache_dir)
-    path = find_archive(arguments.name, sources)
+    workspace = workspace_of(arguments)
+    path = find_archive(arguments.name, workspace)
     archive = GraphArchive.open(path, verify=True)
     _print_archive(archive)
-    spectra = find_spectra(archive, spectra_folders(path, sources))
+    spectra = find_spectra(archive, spectra_folders(path, workspace))
     for cache, k in spectra.items():
         what = "all frequencies" if k is None else f"the {k} lowest frequencies"
         print(f"spectra     {what}, {_size(folder_bytes(cache))}, {cache}")
@@ -170,7 +171,7 @@ def _info(arguments: argparse.Namespace) -> None:
     for cache in spectra:
         verify_spectra(cache)
     print("checksums   all files of the archive and its spectra are as they were written")
-    changed = changed_inputs(archive, sources)
+    changed = changed_inputs(archive, workspace)
     if changed is not None:
         names = ", ".join(map(str, changed))
         advice = (
@@ -182,15 +183,17 @@ def _info(arguments: argparse.Namespace) -> None:
 def _print_archive(archive: GraphArchive) -> None:
     from eigenformer.data.benchmarks import BENCHMARKS
 
-    counts, task = archive.statistics, archive.task
+    counts, target = archive.statistics, archive.target
     print(f"archive     {archive.path}")
     splits = f"train, val, test: {', '.join(map(str, counts.splits))}"
     print(f"graphs      {counts.graphs} ({splits if any(counts.splits) else 'not split'})")
     print(f"nodes       {counts.nodes} (mean {counts.mean_nodes:.2f}, max {counts.max_nodes})")
     kind = "directed" if counts.directed else "both directions of undirected ones"
     print(f"edges       {counts.edges} (mean {counts.mean_edges:.2f}, {kind})")
-    what = f"{task.level} {task.kind}: {', '.join(task.names) or '-'}"
-    print(f"task        {'none: there are no targets' if task.kind == 'none' else what}")
+    what = "none: there are no targets"
+    if target is not None:
+        what = f"{target.level} {target.kind}: {', '.join(target.names) or '-'}"
+    print(f"task        {what}")
     for field, values in archive.fields.items():
         width = " × ".join(map(str, values.values.shape[1:])) or "1"
         kind = "text" if values.is_text else values.dtype.name

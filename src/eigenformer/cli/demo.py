@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_folders, add_training, settings_of
+from eigenformer.cli.settings import add_folders, add_training, settings_of, workspace_of
 from eigenformer.config import merge
 
 _SETTINGS = {
@@ -29,7 +29,6 @@ def run(arguments: argparse.Namespace) -> None:
     from eigenformer.analysis.run_report import report_run
     from eigenformer.experiments.comparison import NETWORKS, majority, train_comparable
     from eigenformer.pages import report_page, save_page
-    from eigenformer.reporting import TerminalReporter
     from eigenformer.training.loop import start_run
     from eigenformer.training.planning import plan
     from eigenformer.training.run_folder import RunFolder
@@ -38,9 +37,9 @@ def run(arguments: argparse.Namespace) -> None:
     wanted = merge(_SETTINGS, settings_of(arguments))
     size = wanted["data"]["size"]
     print(f"demo: find the pattern hidden in random graphs (PATTERN, {size} graphs made here)")
-    report = TerminalReporter()
-    config, data = plan(wanted, arguments.raw_dir, arguments.cache_dir, report=report)
-    summary = start_run(config, data, arguments.out, report)
+    workspace = workspace_of(arguments)
+    config, data = plan(wanted, workspace)
+    summary = start_run(config, data, arguments.out, workspace.reporter)
     results = [("Eigenformer", summary["parameters"], summary["test"])]
     for network in NETWORKS:
         print(f"the same training for PyG's {network.upper()}, of the same size ...", flush=True)
@@ -51,6 +50,6 @@ def run(arguments: argparse.Namespace) -> None:
     for name, parameters, test in results:
         print(f"{name:<16}{parameters:>10}{100 * test:>18.1f} %")
     page = arguments.out / "report.html"
-    save_page(report_page(report_run(arguments.out, cache_dir=arguments.cache_dir)), page)
+    save_page(report_page(report_run(arguments.out, workspace=workspace)), page)
     print(f"\nthe run is in {arguments.out}, its report in {page}")
     print(f"next: eigenformer explain {arguments.out} test --out explain.html")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_folders, positive
+from eigenformer.cli.settings import add_device, add_folders, positive, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", type=positive, default=8, help="training steps for gradients (default: 8)"
     )
     parser.add_argument("--threads", type=positive, help="of PyTorch")
+    add_device(parser)
     add_folders(parser)
 
 
@@ -29,17 +30,15 @@ def run(arguments: argparse.Namespace) -> None:
 
     from eigenformer.analysis.diagnosis import EVEN, diagnose, diagnosis_table
     from eigenformer.analysis.matches import untrained
-    from eigenformer.reporting import TerminalReporter
-    from eigenformer.training.evaluation import load_folder
+    from eigenformer.trained_model import TrainedModel
 
     if arguments.limit < 2:
         raise ValueError(f"--limit: at least 2, got {arguments.limit}")
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
-    folders = (arguments.raw_dir, arguments.cache_dir)
-    report = TerminalReporter()
-    found = load_folder(arguments.run_folder, arguments.split, arguments.data, *folders, report)
-    graphs, outputs, size = found.graphs, found.outputs, found.batch_size
+    found = TrainedModel.open(arguments.run_folder, arguments.device)
+    graphs = found.graphs(workspace_of(arguments), arguments.split, arguments.data)
+    outputs, size = found.outputs, found.batch_size
     learned, new = (
         diagnose(model, graphs, outputs, arguments.limit, size, frozen, arguments.steps)
         for model, frozen in ((found.model, found.frozen_norms), (untrained(found.model), False))
@@ -48,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
     config = found.model.config
     heads = config.layers * config.heads
     print(
-        f"layers: {min(arguments.limit, len(graphs))} graphs of {found.split}; gradients: "
+        f"layers: {min(arguments.limit, len(graphs))} graphs of {arguments.split}; gradients: "
         f"{learned.steps} training steps of up to {size} graphs, loss {learned.loss:.4f}, "
         f"untrained {new.loss:.4f}\n"
         f"heads that look everywhere alike (an entropy above {EVEN}): {learned.even_heads} of "

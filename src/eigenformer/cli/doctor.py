@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from eigenformer.cli.settings import add_folders
+from eigenformer.cli.settings import add_folders, workspace_of
 
 if TYPE_CHECKING:
-    from eigenformer.data.workspace import Sources
+    from eigenformer.data.workspace import Workspace
 
 _PACKAGES = {
     "torch": "PyTorch",
@@ -34,13 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the findings; the exit code is 1 if the paths disagree."""
-    from eigenformer.data.workspace import Sources
     from eigenformer.kernels import KERNELS
     from eigenformer.self_check import check_backends
 
     _print_versions()
     _print_attention()
-    _print_folders(Sources.resolve(arguments.raw_dir, arguments.cache_dir))
+    _print_folders(workspace_of(arguments))
     there = [kernel.name for kernel in KERNELS if kernel.unavailable() is None]
     checks = check_backends([name for name in reversed(there) if name != "literal"])
     for check in checks:
@@ -92,15 +91,15 @@ def _print_attention() -> None:
             _line("", f"{kernel.name} for {text} ({reason})")
 
 
-def _print_folders(sources: Sources) -> None:
+def _print_folders(workspace: Workspace) -> None:
     from eigenformer.data.listing import list_entries
     from eigenformer.data.store import folder_bytes
 
-    _line("raw data", str(sources.raw_dir or "not set (--raw-dir, EIGENFORMER_RAW_DIR)"))
-    there = sources.cache_dir.is_dir()
-    size = f"{folder_bytes(sources.cache_dir) / 1e6:.0f} MB" if there else "nothing there yet"
-    _line("cache", f"{sources.cache_dir}: {size}")
-    prepared = [entry.name for entry in list_entries(sources) if entry.path is not None]
+    _line("raw data", str(workspace.raw_dir or "not set (--raw-dir, EIGENFORMER_RAW_DIR)"))
+    there = workspace.cache_dir.is_dir()
+    size = f"{folder_bytes(workspace.cache_dir) / 1e6:.0f} MB" if there else "nothing there yet"
+    _line("cache", f"{workspace.cache_dir}: {size}")
+    prepared = [entry.name for entry in list_entries(workspace) if entry.path is not None]
     _line("prepared", ", ".join(prepared) or "nothing; see  eigenformer data list")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_folders, positive
+from eigenformer.cli.settings import add_device, add_folders, positive, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target", "--targets", dest="targets", nargs="+", metavar="COLUMN", help=text
     )
     parser.add_argument("--threads", type=positive, help="of PyTorch")
+    add_device(parser)
     add_folders(parser)
 
 
@@ -30,23 +31,17 @@ def run(arguments: argparse.Namespace) -> None:
     """Prints the metrics, first the one that counts."""
     import torch
 
-    from eigenformer.reporting import TerminalReporter
-    from eigenformer.training.evaluation import load_folder
+    from eigenformer.trained_model import TrainedModel
 
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     targets = None if arguments.targets is None else tuple(arguments.targets)
     columns = {"smiles": arguments.smiles, "targets": targets}
-    found = load_folder(
-        arguments.run_folder,
-        arguments.split,
-        arguments.data,
-        arguments.raw_dir,
-        arguments.cache_dir,
-        TerminalReporter(),
-        {name: value for name, value in columns.items() if value is not None},
-    )
-    metrics, first = found.evaluate(), found.outputs.metric
+    given = {name: value for name, value in columns.items() if value is not None}
+    trained = TrainedModel.open(arguments.run_folder, arguments.device)
+    split = arguments.split or trained.default_split(arguments.data)
+    graphs = trained.graphs(workspace_of(arguments), split, arguments.data, given)
+    metrics, first = trained.evaluate(graphs), trained.outputs.metric
     for name in sorted(metrics, key=lambda name: name != first):
-        of = f" ({len(found.graphs)} graphs)" if name == first else ""
-        print(f"{found.split} {name} {metrics[name]:.6f}{of}")
+        of = f" ({len(graphs)} graphs)" if name == first else ""
+        print(f"{split} {name} {metrics[name]:.6f}{of}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_folders
+from eigenformer.cli.settings import add_device, add_folders, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--index", type=int, help="which graph of those, from 0 (default: 0)")
     parser.add_argument("--out", type=Path, default=Path("explain.html"), help="an HTML file")
+    add_device(parser)
     add_folders(parser)
 
 
@@ -24,16 +25,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the page."""
     from eigenformer.analysis.explanation import explain
     from eigenformer.pages import explain_page, explain_remark, save_page
-    from eigenformer.reporting import TerminalReporter
+    from eigenformer.trained_model import TrainedModel
 
-    explanation = explain(
-        arguments.run_folder,
-        arguments.input,
-        arguments.index,
-        arguments.raw_dir,
-        arguments.cache_dir,
-        TerminalReporter(),
-    )
+    trained = TrainedModel.open(arguments.run_folder, arguments.device)
+    workspace = workspace_of(arguments)
+    explanation = explain(trained, arguments.input, arguments.index, workspace)
     save_page(explain_page(explanation), arguments.out)
     print(f"{explanation.subject.name}: {arguments.out}")
     if remark := explain_remark(explanation):

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenformer.cli.settings import add_folders
+from eigenformer.cli.settings import add_folders, workspace_of
 
 if TYPE_CHECKING:
     from eigenformer.plots import Picture
@@ -77,14 +77,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _substructures(arguments: argparse.Namespace) -> Picture:
-    from eigenformer.analysis.graph_view import find_subject
+    from eigenformer.analysis.graph_view import find_graph
     from eigenformer.analysis.substructures import substructures
-    from eigenformer.data.workspace import Sources
     from eigenformer.plots.substructures import draw_substructures
 
-    sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
-    subject = find_subject(arguments.graph, arguments.index, sources=sources)
-    return draw_substructures(substructures(subject, arguments.most))
+    view = find_graph(arguments.graph, arguments.index, workspace=workspace_of(arguments))
+    return draw_substructures(substructures(view, arguments.most))
 
 
 def _potentials(arguments: argparse.Namespace) -> Picture:
@@ -92,46 +90,44 @@ def _potentials(arguments: argparse.Namespace) -> Picture:
     from eigenformer.data.archive import GraphArchive, is_archive
     from eigenformer.data.listing import find_archive, spectra_folders
     from eigenformer.data.reading import read_own
-    from eigenformer.data.workspace import Sources
     from eigenformer.plots.potentials import draw_potentials
 
-    sources = Sources.resolve(arguments.raw_dir, arguments.cache_dir)
+    workspace = workspace_of(arguments)
     found = []
     for name in arguments.datasets:
         if Path(name).exists() and not is_archive(name):
             archive = read_own(name).archive  # the user's own graphs, not prepared
             found.append(mean_potentials(Path(name).name, archive, None, arguments.limit))
             continue
-        folder = find_archive(name, sources)
+        folder = find_archive(name, workspace)
         archive = GraphArchive.open(folder)
-        spectra = cached_spectra(archive, spectra_folders(folder, sources))
+        spectra = cached_spectra(archive, spectra_folders(folder, workspace))
         found.append(mean_potentials(folder.name, archive, spectra, arguments.limit))
     return draw_potentials(found)
 
 
 def _attention(arguments: argparse.Namespace) -> Picture:
-    from eigenformer.analysis.graph_view import graph_of
+    from eigenformer.analysis.graph_view import view_graph
     from eigenformer.analysis.matches import match_graph, match_graphs, match_table, untrained
     from eigenformer.plots.attention import draw_attention
-    from eigenformer.reporting import TerminalReporter
-    from eigenformer.training.evaluation import load_folder
+    from eigenformer.trained_model import TrainedModel
 
-    folders = (arguments.raw_dir, arguments.cache_dir)
-    report = TerminalReporter()
-    found = load_folder(arguments.run_folder, arguments.split, arguments.data, *folders, report)
-    index, count = arguments.index, len(found.graphs)
+    workspace = workspace_of(arguments)
+    trained = TrainedModel.open(arguments.run_folder)
+    graphs = trained.graphs(workspace, arguments.split, arguments.data)
+    index, count = arguments.index, len(graphs)
     if not 0 <= index < count:
         raise ValueError(f"--index {index}: {arguments.split} has {count} graphs, from 0")
-    subject = graph_of(found.graphs.archive, int(found.graphs.indices[index]))
-    matches = match_graph(found.model, found.graphs, index)
+    view = view_graph(graphs.archive, int(graphs.indices[index]))
+    matches = match_graph(trained.model, graphs, index)
     learned, new = (
-        match_graphs(model, found.graphs, arguments.limit, report)
-        for model in (found.model, untrained(found.model))
+        match_graphs(model, graphs, arguments.limit, workspace.reporter)
+        for model in (trained.model, untrained(trained.model))
     )
     print(f"The best match of each pattern over {learned.graphs} graphs of {arguments.split}:\n")
     print(match_table(learned, new), end="\n\n")
     name = f"{arguments.split} graph {index}"
-    return draw_attention(matches, subject.drawing, name, arguments.run_folder.resolve().name)
+    return draw_attention(matches, view.drawing, name, trained.name)
 
 
 def _filters(arguments: argparse.Namespace) -> Picture:

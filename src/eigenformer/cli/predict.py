@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import positive
+from eigenformer.cli.settings import add_device, positive
 
 _OUT = Path("predictions.csv")
 
@@ -22,21 +22,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="put ' before cells that a spreadsheet would take for formulas",
     )
     parser.add_argument("--threads", type=positive, help="of PyTorch")
+    add_device(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the predictions."""
     import torch
 
-    from eigenformer.training.prediction import predict_folder
+    from eigenformer.trained_model import TrainedModel
+    from eigenformer.training.prediction import predict_file
 
     out = arguments.out or _OUT
     if arguments.out is None and out.exists():
         raise ValueError(f"{out}: is there already; --out says where to write, or that it may go")
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
-    counts = predict_folder(
-        arguments.run_folder, arguments.input, out, arguments.smiles, arguments.escape_formulas
+    trained = TrainedModel.open(arguments.run_folder, arguments.device)
+    counts = predict_file(
+        trained, arguments.input, out, arguments.smiles, arguments.escape_formulas
     )
     print(f"{counts.predicted} of {counts.rows} rows predicted, in {out}")
     if counts.predicted < counts.rows:

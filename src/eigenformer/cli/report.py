@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_folders
+from eigenformer.cli.settings import add_folders, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,12 +22,10 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the page, and says what is missing in it."""
     from eigenformer.analysis.run_report import report_run
     from eigenformer.pages import report_page, save_page
-    from eigenformer.reporting import TerminalReporter
 
-    say = TerminalReporter()
-    folders = (arguments.raw_dir, arguments.cache_dir)
-    report = report_run(arguments.run_folder, arguments.examples, *folders, say)
+    workspace = workspace_of(arguments)
+    report = report_run(arguments.run_folder, arguments.examples, workspace)
     for part, reason in report.missing.items():
-        say.notice(f"without {part}: {reason}")
+        workspace.reporter.notice(f"without {part}: {reason}")
     save_page(report_page(report), arguments.out)
     print(f"{report.name}: {arguments.out}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_folders, add_training, settings_of
+from eigenformer.cli.settings import add_folders, add_training, settings_of, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,15 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Trains what is missing, then prints the result."""
     from eigenformer.experiments.reproduction import reproduce
-    from eigenformer.reporting import TerminalReporter
 
     result = reproduce(
         arguments.preset_name,
         arguments.seeds,
         arguments.out,
         settings_of(arguments),
-        arguments.raw_dir,
-        arguments.cache_dir,
-        TerminalReporter(),
+        workspace_of(arguments),
     )
     print(result)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from eigenformer.config import (
-    ConfigError,
-    RunConfig,
-    Settings,
-    merge,
-    parse_yaml,
-)
+from eigenformer.config import ConfigError, RunConfig, Settings, merge, parse_yaml
 from eigenformer.config.settings import alternatives, setting_types
 from eigenformer.config.yaml_text import line_of
+
+if TYPE_CHECKING:
+    from eigenformer.data.workspace import Workspace
+    from eigenformer.reporting import Reporter
 
 # option: where its value goes in the settings of a run
 _PLACES = {
@@ -24,7 +22,6 @@ _PLACES = {
     "batch_size": "training.batch_size",
     "lr": "training.learning_rate",
     "seed": "seed",
-    "limit": "data.limit",
     "threads": "threads",
     "devices": "devices",
     "machines": "machines",
@@ -32,16 +29,9 @@ _PLACES = {
     "backend": "backend",
     "patience": "patience",
     "start": "start",
-    "smiles": "data.smiles",
-    "targets": "data.targets",
-    "task": "data.task",
-    "metric": "data.metric",
-    "split_by": "data.split_by",
-    "split_column": "data.split_column",
-    "fractions": "data.fractions",
-    "max_bad_rows": "data.max_bad_rows",
-    "dataset": "data.dataset",
 }
+# Settings that had another name once, which still is an option.
+_ALIASES = {"data.frequencies": "data.num_frequencies"}
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +39,22 @@ def add_folders(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("folders")
     group.add_argument("--raw-dir", type=Path, help="raw files (or EIGENFORMER_RAW_DIR)")
     group.add_argument("--cache-dir", type=Path, help="results (or EIGENFORMER_CACHE_DIR)")
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Where a trained model computes."""
+    parser.add_argument(
+        "--device", default="cpu", help="where to compute: cpu (default), cuda, cuda:1, mps"
+    )
+
+
+def workspace_of(arguments: argparse.Namespace, reporter: Reporter | None = None) -> Workspace:
+    """The folders and workers of a command, which reports to the terminal unless told."""
+    from eigenformer.data.workspace import Workspace
+    from eigenformer.reporting import TerminalReporter
+
+    given = {name: getattr(arguments, name, None) for name in ("raw_dir", "cache_dir", "workers")}
+    return Workspace.resolve(**given, reporter=reporter or TerminalReporter())
 
 
 def positive(text: str) -> int:
@@ -86,12 +92,18 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
     given = vars(arguments)
     settings = _from_file(given["config"]) if given.get("config") is not None else {}
     changes: dict[str, Any] = {}
-    for option, place in _PLACES.items():
+    names = _inside(setting_types(RunConfig)["data"])
+    data = {name: f"data.{name}" for name in names if name != "kind"}
+    for option, place in {**_PLACES, **data}.items():
         if given.get(option) is not None:
             _put(changes, place, given[option])
     for name, _ in _dotted():
         if name in given:
-            _put(changes, name, given[name])
+            _put(changes, _ALIASES.get(name, name), given[name])
+    if "dataset" in changes.get("data", {}) and "data" in settings:
+        # Another dataset may be of another kind than the one in the file.
+        kept = {name: value for name, value in settings["data"].items() if name != "kind"}
+        settings = {**settings, "data": kept}
     wanted = merge(settings, changes)
     old, new = settings.get("training", {}), changes.get("training", {})
     if old.get("epochs") and "warmup_epochs" in old and "epochs" in new:
@@ -102,11 +114,15 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _dotted() -> Iterator[tuple[str, Any]]:
     """Every setting of a section by its dotted name, and what it may be."""
-    for section, settings in setting_types(RunConfig).items():
+    sections = setting_types(RunConfig)
+    for section, settings in sections.items():
         for name, annotation in _inside(settings).items():
             yield f"{section}.{name}", annotation
             for part, kind in _inside(annotation).items():
                 yield f"{section}.{name}.{part}", kind
+    for alias, name in _ALIASES.items():
+        section, _, setting = name.partition(".")
+        yield alias, _inside(sections[section])[setting]
 
 
 def _inside(annotation: Any) -> dict[str, Any]:

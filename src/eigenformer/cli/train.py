@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_folders, add_training, settings_of
+from eigenformer.cli.settings import add_folders, add_training, settings_of, workspace_of
 from eigenformer.config import ConfigError
 
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Trains."""
-    from eigenformer.reporting import SilentReporter, TerminalReporter
+    from eigenformer.reporting import SilentReporter
     from eigenformer.training.loading import load_data
     from eigenformer.training.loop import resume_run, start_run
     from eigenformer.training.planning import plan, run_name
@@ -44,24 +44,23 @@ def run(arguments: argparse.Namespace) -> None:
     from eigenformer.training.trainer import is_first_process
 
     wanted = settings_of(arguments)
-    report = TerminalReporter() if is_first_process() else SilentReporter()
-    folders = (arguments.raw_dir, arguments.cache_dir)
+    workspace = workspace_of(arguments, None if is_first_process() else SilentReporter())
     if arguments.resume is not None:
         if wanted or arguments.out is not None:
             raise ConfigError("--resume goes on with a run's own settings: give nothing else")
         folder = RunFolder.open(arguments.resume)
         folder.check_resumable()  # before any long work
         config = folder.read_config()
-        data = load_data(config.data, *folders, report=report)
-        resume_run(arguments.resume, config, data, report)
+        data = load_data(config.data, workspace, config.model.needs_spectrum)
+        resume_run(arguments.resume, config, data, workspace.reporter)
         return
     if "dataset" not in wanted.get("data", {}):
         raise ConfigError("which data? Give a benchmark's name or a path, before any --target")
     out = arguments.out or Path("runs") / run_name(wanted)
     if is_first_process():
         RunFolder.check_new(out)  # before any long work
-    config, data = plan(wanted, *folders, report=report)
-    start_run(config, data, out, report)
+    config, data = plan(wanted, workspace)
+    start_run(config, data, out, workspace.reporter)
 
 
 def share(text: str) -> float:

@@ -5,29 +5,122 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from eigenformer.config.data import with_kind
+
 # A section that has these was written as a whole, not as changes of a preset.
 _WHOLE_MODEL = {"node_encoder", "out_channels", "layers", "pooling"}
 # What a local branch was, when there was only one.
 _LOCAL_BRANCHES = {True: "gine", False: None, "true": "gine", "false": None}
+# The benchmarks when settings of data had no kind yet.
+_BENCHMARKS = (
+    *("zinc", "mnist", "cifar10", "pattern", "cluster"),
+    *("peptides-func", "peptides-struct"),
+)
+# The type of an atom that ZINC does not have.
+_UNKNOWN_ATOM = 21
 
 
 def upgrade_run(values: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a run. ``model.attention_backend`` became ``backend``."""
-    model = values.get("model")
-    if not isinstance(model, Mapping):
-        return values
-    if "attention_backend" in model:
-        values = {"backend": model["attention_backend"], **values}
-    return {**values, "model": upgrade_model(model)}
+    """The settings of a run, or a part of them.
+
+    ``model.attention_backend`` became ``backend``; the settings of data have a ``kind``.
+    """
+    model, data = values.get("model"), values.get("data")
+    if isinstance(model, Mapping):
+        if "attention_backend" in model:
+            values = {"backend": model["attention_backend"], **values}
+        values = {**values, "model": upgrade_model(model)}
+    return {**values, "data": _data(data)} if isinstance(data, Mapping) else values
 
 
-def upgrade_card(values: Any) -> Any:
-    """What ``model.json`` holds. The backend is how a run computes, and no part of a model."""
+def upgrade_card(values: Any, run: Mapping[str, Any] | None = None) -> Any:
+    """What ``model.json`` holds.
+
+    The backend is how a run computes, and no part of a model. What a model must know of its input
+    was spread over the card, and read from the name of the data.
+
+    Args:
+        values: What was read.
+        run: The settings of the run beside it, where there are any.
+    """
     architecture = values.get("architecture") if isinstance(values, Mapping) else None
     if not isinstance(architecture, Mapping):
         return values
     values = {**values, "architecture": upgrade_model(architecture)}
-    return {**values, "outputs": _without_units(values.get("outputs"))}
+    values["outputs"] = _without_units(values.get("outputs"))
+    return _first_format(values, run or {}) if values.get("format") == 1 else values
+
+
+def _data(values: Mapping[str, Any], own: bool = False) -> dict[str, Any]:
+    """``frequencies`` became ``num_frequencies``; settings without a kind had all fields.
+
+    Args:
+        values: The settings.
+        own: Whether they are known to be of the user's own data, whatever its name.
+    """
+    data = {("num_frequencies" if k == "frequencies" else k): v for k, v in values.items()}
+    return with_kind(data, () if own else _BENCHMARKS) if _has_no_kind(data) else data
+
+
+def _has_no_kind(data: Mapping[str, Any]) -> bool:
+    return "kind" not in data and {"max_bad_rows", "generator_seed"} <= set(data)
+
+
+def _first_format(values: dict[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+    """A card of the first format as one of the second."""
+    columns = {name: values.pop(name, ()) for name in ("node_features", "edge_features")}
+    values["format"] = 2
+    training = run.get("training") or _preset_training(values.get("preset"))
+    if training is not None:
+        values["training"] = training
+    if not isinstance(values.get("data"), Mapping):
+        return values
+    data = _data(values["data"], _is_own(values, values["data"], columns, run))
+    zinc = data.get("kind") == "benchmark" and data.get("dataset") == "zinc"
+    values["data"] = data
+    values["input_format"] = {
+        "featurizer": "zinc" if zinc else data.get("featurizer", "ogb"),
+        "smiles": data.get("smiles", "smiles"),
+        "target_columns": data.get("targets", ()),
+        **columns,
+        "undirected": data.get("undirected", False),
+        "num_frequencies": data.get("num_frequencies"),
+        "unknown_type": _UNKNOWN_ATOM if zinc else None,
+    }
+    return values
+
+
+def _is_own(
+    card: Mapping[str, Any],
+    data: Mapping[str, Any],
+    columns: Mapping[str, Any],
+    run: Mapping[str, Any],
+) -> bool:
+    """Whether a model was trained on the user's own data, which may be called as a benchmark is."""
+    dataset = run.get("data", {}).get("dataset", data.get("dataset"))
+    if dataset not in _BENCHMARKS or run:
+        return dataset not in _BENCHMARKS
+    if any(columns.values()):
+        return True
+    try:
+        with_kind(data, _BENCHMARKS)
+    except ValueError:  # settings that only own data have
+        return True
+    from eigenformer.config.preset import load_preset, presets
+
+    if card.get("preset") not in presets():
+        return False
+    preset = load_preset(card["preset"])
+    encoders = ("node_encoder", "edge_encoder")
+    theirs = {name: card["architecture"].get(name) for name in encoders}
+    model = preset.model.to_dict()
+    return preset.dataset != dataset or theirs != {name: model[name] for name in encoders}
+
+
+def _preset_training(name: Any) -> dict[str, Any] | None:
+    from eigenformer.config.preset import load_preset, presets
+
+    return load_preset(name).training.to_dict() if name in presets() else None
 
 
 def _without_units(outputs: Any) -> Any:

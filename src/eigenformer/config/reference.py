@@ -58,7 +58,8 @@ def _table(cls: type[Settings], prefix: str) -> str:
     rows = [
         f"| `{prefix}{field.name}` | {_type(hints[field.name])} | {_default(field)} | "
         f"{texts[field.name]} |"
-        for field in dataclasses.fields(cls)
+        # What must be given comes first.
+        for field in sorted(dataclasses.fields(cls), key=lambda f: _default(f) != "—")
         if field.name != "kind"
     ]
     if not rows:

@@ -1,20 +1,14 @@
-"""The settings of a run: its data, its training, and how it is computed."""
+"""The settings of a run: its training, and how it is computed."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+from eigenformer.config.data import DataConfig
 from eigenformer.config.model import ModelConfig
 from eigenformer.config.settings import ConfigError, Settings, require_positive
-from eigenformer.options import (
-    Backend,
-    InitialBias,
-    MetricName,
-    Precision,
-    SplitBy,
-    TargetKind,
-)
+from eigenformer.options import Backend, InitialBias, Precision
 
 
 @dataclass(frozen=True)
@@ -77,60 +71,6 @@ class TrainingConfig(Settings):
     def with_epochs(self, epochs: int) -> TrainingConfig:
         """Another length, the warm-up in proportion."""
         return self.replace(epochs=epochs, warmup_epochs=self.warmup_epochs * epochs / self.epochs)
-
-
-@dataclass(frozen=True)
-class DataConfig(Settings):
-    """What a model is trained on.
-
-    Args:
-        dataset: A benchmark's name, or a path to the user's own table, folder or archive.
-        smiles: Own table: the column with SMILES.
-        targets: Own data: the columns to predict.
-        task: What the targets are; None to tell by their values.
-        metric: Own data: what a model is judged by, and the best epoch chosen; None for what is
-            usual for the task.
-        split_by: Own data: ``random``, ``stratified``, ``scaffold``, or ``column`` for the split
-            that the data carries; None for that one where there is one, else ``random``.
-        split_column: Own table: the column that says ``train``, ``val`` or ``test``.
-        fractions: Own data: sizes of train, val and test.
-        split_seed: Of the split.
-        featurizer: How molecules become graphs: ``ogb`` or ``zinc``.
-        undirected: Own plain tables: each edge is listed once and goes both ways.
-        max_bad_rows: The share of unreadable rows above which nothing is trained.
-        limit: Graphs to take from each split, for a quick look; None for all.
-        size: ``pattern`` and ``cluster``: how many graphs to generate; None for the paper's.
-        generator_seed: ``pattern`` and ``cluster``: which graphs to generate.
-        official: ``pattern`` and ``cluster``: the published graphs, instead of generating any.
-        frequencies: Keep the lowest frequencies only, this many; None for all.
-    """
-
-    dataset: str
-    smiles: str = "smiles"
-    targets: tuple[str, ...] = ()
-    task: TargetKind | None = None
-    metric: MetricName | None = None
-    split_by: SplitBy | None = None
-    split_column: str | None = None
-    fractions: tuple[float, ...] = (0.8, 0.1, 0.1)
-    split_seed: int = 0
-    featurizer: str = "ogb"
-    undirected: bool = False
-    max_bad_rows: float = 0.05
-    limit: int | None = None
-    size: int | None = None
-    generator_seed: int = 0
-    official: bool = False
-    frequencies: int | None = None
-
-    def check(self) -> None:
-        for name in ("limit", "size", "frequencies"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ConfigError(f"{name}: must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.max_bad_rows <= 1:
-            raise ConfigError(f"max_bad_rows: a share in [0, 1], got {self.max_bad_rows}")
-        if self.split_column is not None and self.split_by not in (None, "column"):
-            raise ConfigError(f"split_by: '{self.split_by}' and split_column exclude each other")
 
 
 @dataclass(frozen=True)

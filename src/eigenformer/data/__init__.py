@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 from eigenformer.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from eigenformer.config import ReadOptions, SplitOptions
     from eigenformer.data.archive import GraphArchive
     from eigenformer.data.batching import GraphDataset, keep_batch
     from eigenformer.data.benchmarks import BENCHMARKS, Benchmark
     from eigenformer.data.errors import DataError
-    from eigenformer.data.fields import Field, Task
+    from eigenformer.data.fields import Field
     from eigenformer.data.molecules import featurizer
-    from eigenformer.data.own import OwnData
     from eigenformer.data.preparation import Prepared, prepare, prepare_own
     from eigenformer.data.reading import read_own
     from eigenformer.data.spectra import Spectra, spectra_of
     from eigenformer.data.splits import random_split, scaffold_split, stratified_split
     from eigenformer.data.statistics import Statistics
+    from eigenformer.data.workspace import Workspace
 
 __all__ = [
     "BENCHMARKS",
@@ -27,11 +28,12 @@ __all__ = [
     "Field",
     "GraphArchive",
     "GraphDataset",
-    "OwnData",
     "Prepared",
+    "ReadOptions",
     "Spectra",
+    "SplitOptions",
     "Statistics",
-    "Task",
+    "Workspace",
     "featurizer",
     "keep_batch",
     "prepare",
@@ -53,11 +55,12 @@ __getattr__, __dir__ = lazy_names(
         "Field": "eigenformer.data.fields",
         "GraphArchive": "eigenformer.data.archive",
         "GraphDataset": "eigenformer.data.batching",
-        "OwnData": "eigenformer.data.own",
         "Prepared": "eigenformer.data.preparation",
+        "ReadOptions": "eigenformer.config",
         "Spectra": "eigenformer.data.spectra",
+        "SplitOptions": "eigenformer.config",
         "Statistics": "eigenformer.data.statistics",
-        "Task": "eigenformer.data.fields",
+        "Workspace": "eigenformer.data.workspace",
         "featurizer": "eigenformer.data.molecules",
         "keep_batch": "eigenformer.data.batching",
         "prepare": "eigenformer.data.preparation",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from eigenformer.config.data import with_kind
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
 from eigenformer.data.statistics import Statistics
 from eigenformer.data.workspace import Layouts
+from eigenformer.data.zinc import KNOWN_ATOMS
 from eigenformer.nearest import unknown
 from eigenformer.reporting import Reporter
 
@@ -38,6 +41,7 @@ class Benchmark:
         task: What is predicted.
         generated: Whether it is made from a recipe instead of read from files.
         recipe: Where the recipe's own means are the ones to expect.
+        unknown_type: The node type that stands for all types that the benchmark does not have.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Benchmark:
     task: str
     generated: bool = False
     recipe: Expected | None = None
+    unknown_type: int | None = None
 
     def edges(self, statistics: Statistics) -> float:
         """Mean edges, counted as the table counts them."""
@@ -84,7 +89,7 @@ class Benchmark:
 BENCHMARKS = {
     benchmark.name: benchmark
     for benchmark in (
-        Benchmark("zinc", 12_000, 23.2, 24.9, True, False, "regression"),
+        Benchmark("zinc", 12_000, 23.2, 24.9, True, False, "regression", unknown_type=KNOWN_ATOMS),
         Benchmark("mnist", 70_000, 70.6, 564.5, False, True, "10-class classification"),
         Benchmark("cifar10", 60_000, 117.6, 941.2, False, True, "10-class classification"),
         Benchmark(
@@ -119,6 +124,11 @@ def benchmark(name: str) -> Benchmark:
     if name not in BENCHMARKS:
         raise DataError(unknown(f"benchmark '{name}'", name, BENCHMARKS))
     return BENCHMARKS[name]
+
+
+def data_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain settings of data, with the ``kind`` that their dataset has where none is given."""
+    return with_kind(values, BENCHMARKS)
 
 
 def builder(name: str, size: int | None = None, seed: int = 0, official: bool = False) -> Builder:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from eigenformer.config import ReadOptions
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import Field, Level
-from eigenformer.data.own import OwnData
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import (
     SUFFIXES,
@@ -29,7 +29,8 @@ from eigenformer.data.tables import (
     read_table,
     read_whole,
 )
-from eigenformer.data.target_columns import TargetLevel, Targets
+from eigenformer.data.target_columns import TargetColumns
+from eigenformer.targets.base import TargetLevel
 
 _NAMES = ("graphs", "nodes", "edges")
 
@@ -40,7 +41,7 @@ def is_graph_tables(folder: Path) -> bool:
 
 
 def read_graph_tables(
-    folder: Path, options: OwnData, ignored: Collection[str] = ()
+    folder: Path, options: ReadOptions, ignored: Collection[str] = ()
 ) -> GraphArchive:
     """Reads the three tables of a folder, as CSV, TSV or Parquet; ``ignored`` are no features."""
     tables = []
@@ -75,10 +76,10 @@ def read_graph_tables(
     if options.undirected:
         ends, counts, fields = _both_ways(ends, counts, fields)
     table, rows = (nodes, order) if level == "node" else (graphs, np.arange(len(graphs)))
-    targets, task = Targets(table, options.targets, options.task), None
+    wanted, target = TargetColumns(table, options.targets, options.task), None
     if options.targets:
-        values = _read_rows(table, targets.read)
-        fields["y"], task = targets.field(values[rows], level)
+        values = _read_rows(table, wanted.read)
+        fields["y"], target = wanted.field(values[rows], level)
     return GraphArchive(
         node_offsets=np.cumsum([0, *sizes]),
         edge_offsets=np.cumsum([0, *counts]),
@@ -86,7 +87,7 @@ def read_graph_tables(
         fields=fields,
         split=_split(graphs, options),
         names=list(graph_of),
-        task=task,
+        target=target,
         meta={"columns": {name: columns[name] for name in columns if name in fields}},
     )
 
@@ -200,7 +201,7 @@ def _read_rows(
     return np.array(rows, dtype=dtype)
 
 
-def _target_level(graphs: Table, nodes: Table, options: OwnData) -> TargetLevel:
+def _target_level(graphs: Table, nodes: Table, options: ReadOptions) -> TargetLevel:
     """Targets are columns of ``graphs``, or else of ``nodes``."""
     for name in options.targets:
         if name in graphs.columns and name in nodes.columns:
@@ -235,7 +236,7 @@ def _both_ways(
     return both, new_counts.tolist(), fields
 
 
-def _split(graphs: Table, options: OwnData) -> list[str | None] | None:
+def _split(graphs: Table, options: ReadOptions) -> list[str | None] | None:
     if options.split_column is None:
         return None
     names: list[str | None] = []

@@ -7,17 +7,25 @@ from pathlib import Path
 
 import numpy as np
 
+from eigenformer.config import ReadOptions
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import featurize_all
 from eigenformer.data.fields import Field
 from eigenformer.data.molecules import MoleculeError, MoleculeGraph, molecule_fields
-from eigenformer.data.own import Import, OwnData, split_archive
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import Rejected, is_missing, read_table
-from eigenformer.data.target_columns import Targets
+from eigenformer.data.target_columns import TargetColumns
 from eigenformer.nearest import unknown
 from eigenformer.reporting import Reporter
+
+
+@dataclass(frozen=True)
+class Import:
+    """What was read: the graphs, and the rows that gave none."""
+
+    archive: GraphArchive
+    rejected: tuple[Rejected, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,7 @@ class _Row:
     split: str | None
 
 
-def read_molecule_table(path: Path, options: OwnData, report: Reporter | None = None) -> Import:
+def read_molecule_table(path: Path, options: ReadOptions, report: Reporter | None = None) -> Import:
     """Reads CSV, TSV or Parquet. Missing targets are NaN; bad rows are reported, not dropped."""
     table = read_table(path)
     if options.smiles not in table.columns:
@@ -38,7 +46,7 @@ def read_molecule_table(path: Path, options: OwnData, report: Reporter | None = 
     for name in (options.identifier, options.split_column):
         if name is not None:
             table.column(name)
-    targets = Targets(table, options.targets, options.task)
+    targets = TargetColumns(table, options.targets, options.task)
     smiles = table.column(options.smiles)
     graphs = featurize_all(smiles, options.featurizer, report or Reporter())
     rows: list[_Row] = []
@@ -61,36 +69,35 @@ def read_molecule_table(path: Path, options: OwnData, report: Reporter | None = 
 
 
 def _archive(
-    rows: list[_Row], targets: Targets, rejected: list[Rejected], options: OwnData
+    rows: list[_Row], targets: TargetColumns, rejected: list[Rejected], options: ReadOptions
 ) -> GraphArchive:
     packed = molecule_fields([row.graph for row in rows])
-    task = None
+    target = None
     if options.targets:
         values = np.array([row.targets for row in rows])
-        packed["fields"]["y"], task = targets.field(values, "graph")
+        packed["fields"]["y"], target = targets.field(values, "graph")
     if options.identifier is not None:
         packed["fields"]["smiles"] = Field.of_texts([row.smiles for row in rows])
     aside = [
         {"line": item.problem.line, "reason": item.problem.reason, "row": item.row}
         for item in rejected
     ]
-    archive = GraphArchive(
+    return GraphArchive(
         **packed,
         split=[row.split for row in rows],
         names=[row.name for row in rows],
-        task=task,
+        target=target,
         meta={"featurizer": options.featurizer, "rejected": aside},
     )
-    return split_archive(archive, options)
 
 
-def _split(cells: dict[str, str], options: OwnData) -> str | None:
+def _split(cells: dict[str, str], options: ReadOptions) -> str | None:
     if options.split_column is None or is_missing(cells[options.split_column]):
         return None
     return read_split(cells[options.split_column])
 
 
-def _name(cells: dict[str, str], line: int, seen: dict[str, int], options: OwnData) -> str:
+def _name(cells: dict[str, str], line: int, seen: dict[str, int], options: ReadOptions) -> str:
     if options.identifier is None:
         return cells[options.smiles].strip()
     name = cells[options.identifier].strip()

@@ -21,6 +21,10 @@ from eigenformer.nearest import unknown
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
+    from torch_geometric.data import Data
+
+FEATURIZERS = ("ogb", "zinc")
+"""The names of the featurisers."""
 
 _CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER")
 _HYBRIDIZATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
@@ -68,6 +72,28 @@ class Featurizer:
         return self.featurize(parse_smiles(smiles))
 
 
+def from_smiles(smiles: str, featurizer: str = "ogb", num_frequencies: int | None = None) -> Data:
+    """The graph of a molecule with its spectrum, as a model takes it.
+
+    Args:
+        smiles: Any SMILES that RDKit accepts.
+        featurizer: The featuriser of the model it is meant for: ``ogb`` or ``zinc``.
+        num_frequencies: Keep this many of the lowest frequencies (default: all).
+    """
+    import torch
+    from torch_geometric.data import Data
+
+    from eigenformer.spectrum import LaplacianSpectrum
+
+    graph = _graph(smiles, featurizer)
+    data = Data(
+        x=torch.from_numpy(graph.x),
+        edge_index=torch.from_numpy(graph.edge_index),
+        edge_attr=torch.from_numpy(graph.edge_attr),
+    )
+    return LaplacianSpectrum(num_frequencies)(data)
+
+
 def featurizer(name: str) -> Featurizer:
     """A featuriser by its name."""
     table = {
@@ -77,6 +103,10 @@ def featurizer(name: str) -> Featurizer:
     if name not in table:
         raise DataError(unknown(f"featurizer '{name}'", name, table))
     return Featurizer(name, *table[name])
+
+
+def _graph(smiles: str, name: str) -> MoleculeGraph:
+    return featurizer(name)(smiles)
 
 
 def parse_smiles(smiles: str) -> Mol:

@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eigenformer.config import ReadOptions, SplitOptions
 from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.benchmarks import BENCHMARKS, benchmark, builder
 from eigenformer.data.building import build_archive, changed_files, named_files
 from eigenformer.data.errors import DamagedError, DataError, Problem
-from eigenformer.data.own import OwnData
 from eigenformer.data.reading import check_used, own_files, read_own
 from eigenformer.data.spectra import Spectra, spectra_of
 from eigenformer.data.tables import SUFFIXES
-from eigenformer.data.workspace import Sources
+from eigenformer.data.workspace import Workspace
 from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -48,48 +48,42 @@ class Prepared:
 
 def prepare(
     name: str,
-    raw_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    k: int | None = None,
+    workspace: Workspace | None = None,
+    *,
+    num_frequencies: int | None = None,
     size: int | None = None,
     seed: int = 0,
     official: bool = False,
     with_spectra: bool = True,
-    workers: int | None = None,
-    report: Reporter | None = None,
 ) -> Prepared:
     """A benchmark, ready to train on. What is there already, and whole, is used as it is.
 
     Args:
         name: One of the seven.
-        raw_dir: A folder with its raw files (default: ``EIGENFORMER_RAW_DIR``).
-        cache_dir: Where results go (default: ``EIGENFORMER_CACHE_DIR``, then the user's cache).
-        k: Keep the k lowest frequencies (default: all).
+        workspace: Where raw files and results are (default: as the environment says).
+        num_frequencies: Keep this many of the lowest frequencies (default: all).
         size: Number of graphs, for ``pattern`` and ``cluster``.
         seed: For ``pattern`` and ``cluster``.
         official: The published graphs of ``pattern`` and ``cluster``, downloaded.
         with_spectra: Whether to compute the spectra.
-        workers: Threads (default: all cores).
-        report: What to tell whom.
     """
-    report = report or Reporter()
     benchmark(name)
-    _check_counts(k=k, workers=workers)
-    sources = Sources.resolve(raw_dir, cache_dir)
+    _check_count(num_frequencies)
+    workspace = workspace or Workspace.resolve()
     chosen = {"size": size, "seed": seed, "official": official}
     origin = {"benchmark": name, "version": BUILD_VERSION, "settings": chosen}
     make = builder(name, size, seed, official)
     archive = build_archive(
-        sources.cache_dir / folder_name(name, size, seed, official),
+        workspace.cache_dir / folder_name(name, size, seed, official),
         origin,
-        lambda: sources.locate(name, make.layouts) if make.layouts else [],
-        lambda files: make.build(files, report),
-        report,
-        partial(sources.fetch, name, make.layouts, report) if make.layouts else None,
+        lambda: workspace.locate(name, make.layouts) if make.layouts else [],
+        lambda files: make.build(files, workspace.reporter),
+        workspace.reporter,
+        partial(workspace.fetch, name, make.layouts) if make.layouts else None,
     )
     spectra = None
     if with_spectra:
-        spectra = spectra_of(archive, k, sources.cache_dir / "spectra", workers, report)
+        spectra = _spectra(archive, num_frequencies, workspace.spectra_dir, workspace)
     return Prepared(name, archive, spectra)
 
 
@@ -107,13 +101,13 @@ def folder_name(name: str, size: int | None = None, seed: int = 0, official: boo
 
 def prepare_own(
     path: str | Path,
-    options: OwnData | None = None,
+    options: ReadOptions | None = None,
     name: str | None = None,
-    cache_dir: str | Path | None = None,
-    k: int | None = None,
+    workspace: Workspace | None = None,
+    *,
+    split: SplitOptions | None = None,
+    num_frequencies: int | None = None,
     with_spectra: bool = True,
-    workers: int | None = None,
-    report: Reporter | None = None,
 ) -> Prepared:
     """The user's own graphs, ready to train on; rows that gave no graph are reported.
 
@@ -121,17 +115,16 @@ def prepare_own(
         path: A table of molecules, a folder of graphs in any form, or an archive.
         options: How to read it.
         name: What to call it in the cache (default: the file's or folder's own name).
-        cache_dir: As in :func:`prepare`, with the rest.
-        k: Keep the k lowest frequencies (default: all).
+        workspace: Where results go (default: as the environment says).
+        split: How to split it (default: as the data says, if it does).
+        num_frequencies: Keep this many of the lowest frequencies (default: all).
         with_spectra: Whether to compute the spectra.
-        workers: Threads (default: all cores).
-        report: What to tell whom.
     """
-    report, options, path = report or Reporter(), options or OwnData(), Path(path)
-    sources = Sources.resolve(None, cache_dir)
-    folder = None
-    _check_counts(k=k, workers=workers)
-    check_used(options, path)
+    path, options, split = Path(path), options or ReadOptions(), split or SplitOptions()
+    workspace = workspace or Workspace.resolve()
+    folder, reporter = None, workspace.reporter
+    _check_count(num_frequencies)
+    check_used(options, split, path)
     if is_archive(path):
         if name is not None:
             raise DataError(f"name: an archive stays where it is ({path})")
@@ -142,27 +135,32 @@ def prepare_own(
         _check_name(name)
         whole = path.resolve()
         files = own_files(whole)
-        _check_free(sources.cache_dir / name, name, whole)
-        folder = sources.cache_dir / "spectra"
-        settings = options.to_dict()
+        _check_free(workspace.cache_dir / name, name, whole)
+        folder = workspace.spectra_dir
+        settings = {**options.to_dict(), **split.to_dict()}
         origin = {"own": str(whole), "version": OWN_VERSION, "settings": settings}
-        make = partial(_import, path, options, report)
-        archive = build_archive(sources.cache_dir / name, origin, lambda: files, make, report)
+        make = partial(_import, path, options, split, reporter)
+        archive = build_archive(workspace.cache_dir / name, origin, lambda: files, make, reporter)
     rejected = archive.meta.get("rejected", [])
     for row in rejected[:_SHOWN]:
-        report.notice(str(Problem(str(path), row["reason"], row["line"])))
+        reporter.notice(str(Problem(str(path), row["reason"], row["line"])))
     if rejected:
         kept = f"{len(archive)} are in, the others are kept in the archive's meta['rejected']"
-        report.notice(f"{path}: {len(rejected)} rows gave no graph; {kept}")
-    spectra = spectra_of(archive, k, folder, workers, report) if with_spectra else None
+        reporter.notice(f"{path}: {len(rejected)} rows gave no graph; {kept}")
+    spectra = _spectra(archive, num_frequencies, folder, workspace) if with_spectra else None
     return Prepared(name, archive, spectra)
 
 
-def _check_counts(**counts: int | None) -> None:
+def _spectra(
+    archive: GraphArchive, num_frequencies: int | None, folder: Path | None, workspace: Workspace
+) -> Spectra:
+    return spectra_of(archive, num_frequencies, folder, workspace.workers, workspace.reporter)
+
+
+def _check_count(num_frequencies: int | None) -> None:
     """Before any long work."""
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise DataError(f"{name}: must be at least 1, got {count}")
+    if num_frequencies is not None and num_frequencies < 1:
+        raise DataError(f"num_frequencies: must be at least 1, got {num_frequencies}")
 
 
 def own_name(path: Path) -> str:
@@ -195,11 +193,13 @@ def _check_free(folder: Path, name: str, path: Path) -> None:
         raise DataError(f"name: '{name}' is taken by {owner}; choose another (--name)")
 
 
-def _import(path: Path, options: OwnData, report: Reporter, files: list[Path]) -> GraphArchive:
-    return read_own(path, options, report).archive
+def _import(
+    path: Path, options: ReadOptions, split: SplitOptions, reporter: Reporter, files: list[Path]
+) -> GraphArchive:
+    return read_own(path, options, split, reporter).archive
 
 
-def changed_inputs(archive: GraphArchive, sources: Sources) -> list[Path] | None:
+def changed_inputs(archive: GraphArchive, workspace: Workspace) -> list[Path] | None:
     """The raw files whose checksums are no longer those that an archive was built from.
 
     None where that cannot be told: the raw files are not at hand, or it was not built from any.
@@ -208,7 +208,7 @@ def changed_inputs(archive: GraphArchive, sources: Sources) -> list[Path] | None
     files = None
     if "benchmark" in origin:
         layouts = builder(origin["benchmark"], **origin["settings"]).layouts
-        files = sources.locate(origin["benchmark"], layouts) if layouts else None
+        files = workspace.locate(origin["benchmark"], layouts) if layouts else None
     elif "own" in origin and Path(origin["own"]).exists():
         files = own_files(Path(origin["own"]))
     return None if files is None else changed_files(named_files(files), origin["inputs"], {})

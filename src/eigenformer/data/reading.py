@@ -5,28 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from eigenformer.config import ConfigError
+from eigenformer.config import ConfigError, ReadOptions, SplitOptions
+from eigenformer.config.data import check_split_column
 from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.graph_tables import is_graph_tables, read_graph_tables
 from eigenformer.data.images import is_image_folder, read_image_folder
-from eigenformer.data.molecule_table import read_molecule_table
-from eigenformer.data.own import Import, OwnData, split_archive
-from eigenformer.data.tables import is_table
-from eigenformer.data.target_columns import infer_task
-from eigenformer.options import TargetKind
+from eigenformer.data.molecule_table import Import, read_molecule_table
+from eigenformer.data.splits import split_archive
+from eigenformer.data.tables import Rejected, is_table
+from eigenformer.data.target_columns import values_target
 from eigenformer.reporting import Reporter
 
 Form = Literal["molecules", "tables", "graphs", "pictures", "archive"]
 """The forms in which graphs come."""
 
-_SPLITTING = frozenset({"split_by", "fractions", "seed"})
 _TABLE = frozenset({"targets", "split_column", "task"})
+# What each form uses of the options for reading; all but archives can be split, too.
 _USED: dict[Form, frozenset[str]] = {
-    "molecules": _TABLE | _SPLITTING | {"smiles", "identifier", "featurizer"},
-    "tables": _TABLE | _SPLITTING | {"undirected"},
-    "graphs": _SPLITTING | {"task"},
-    "pictures": _SPLITTING,
+    "molecules": _TABLE | {"smiles", "identifier", "featurizer"},
+    "tables": _TABLE | {"undirected"},
+    "graphs": frozenset({"task"}),
+    "pictures": frozenset(),
     "archive": frozenset(),
 }
 _WORDS: dict[Form, str] = {
@@ -68,41 +68,58 @@ def form_of(path: Path) -> Form:
     )
 
 
-def suited(options: OwnData, path: Path) -> OwnData:
+def suited(options: ReadOptions, path: Path) -> ReadOptions:
     """Those of the options that say something about what lies at ``path``."""
     used = _USED[form_of(path)]
-    return OwnData(**{name: value for name, value in vars(options).items() if name in used})
+    return ReadOptions(**{name: value for name, value in vars(options).items() if name in used})
 
 
-def check_used(options: OwnData, path: Path) -> None:
+def check_used(options: ReadOptions, split: SplitOptions, path: Path) -> None:
     """Raises for an option that says nothing about what lies at ``path``."""
-    form, default = form_of(path), OwnData()
-    for name, value in vars(options).items():
-        if value != getattr(default, name) and name not in _USED[form]:
-            raise ConfigError(f"{name}: says nothing about {_WORDS[form]} ({path})")
+    form = form_of(path)
+    for settings, default in ((options, ReadOptions()), (split, SplitOptions())):
+        for name, value in vars(settings).items():
+            used = form != "archive" if settings is split else name in _USED[form]
+            if value != getattr(default, name) and not used:
+                raise ConfigError(f"{name}: says nothing about {_WORDS[form]} ({path})")
+    check_split_column(options, split)
+    if split.split_by in (None, "column") and split != SplitOptions(split_by=split.split_by):
+        raise ConfigError("fractions, seed: of a split, but none is asked for (split_by)")
 
 
 def read_own(
-    path: str | Path, options: OwnData | None = None, report: Reporter | None = None
+    path: str | Path,
+    options: ReadOptions | None = None,
+    split: SplitOptions | None = None,
+    reporter: Reporter | None = None,
 ) -> Import:
-    """Reads a table of molecules, an archive, or a folder of plain tables, graphs or pictures."""
-    path, options = Path(path), options or OwnData()
+    """Reads a table of molecules, an archive, or a folder of plain tables, graphs or pictures.
+
+    Args:
+        path: Where they are.
+        options: How to read them.
+        split: How to split them (default: as the data says, if it does).
+        reporter: Whom to tell how far it is.
+    """
+    path, options, split = Path(path), options or ReadOptions(), split or SplitOptions()
     form = form_of(path)
-    check_used(options, path)
+    check_used(options, split, path)
+    rejected: tuple[Rejected, ...] = ()
     if form == "molecules":
-        return read_molecule_table(path, options, report)
-    if form == "archive":
-        return Import(GraphArchive.open(path))
-    if form == "tables":
+        read = read_molecule_table(path, options, reporter)
+        archive, rejected = read.archive, read.rejected
+    elif form == "archive":
+        archive = GraphArchive.open(path)
+    elif form == "tables":
         archive = read_graph_tables(path, options)
     elif form == "graphs":
         archive = read_data_folder(path, options.task)
     else:
-        archive = read_image_folder(path, report=report)
-    return Import(split_archive(archive, options))
+        archive = read_image_folder(path, report=reporter)
+    return Import(split_archive(archive, split), rejected)
 
 
-def read_data_folder(path: Path, task: TargetKind | None = None) -> GraphArchive:
+def read_data_folder(path: Path, task: str | None = None) -> GraphArchive:
     """A folder of ``.pt`` files, each one PyG ``Data`` or a list of them; no code in them runs."""
     from torch_geometric.data import Data
 
@@ -131,4 +148,4 @@ def read_data_folder(path: Path, task: TargetKind | None = None) -> GraphArchive
         if task is not None:
             raise DataError(Problem(str(path), f"task: '{task}', but the graphs have no target y"))
         return archive
-    return archive.with_task(infer_task(field.values, (), task, field.level))
+    return archive.with_target(values_target(field.values, (), task, field.level))

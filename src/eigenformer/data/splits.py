@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from eigenformer.config import ConfigError, SplitOptions
+from eigenformer.config.data import FRACTIONS
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
 from eigenformer.nearest import unknown
 
-FRACTIONS = (0.8, 0.1, 0.1)
 # Targets with more values than this are numbers, not classes: tenths of them are balanced.
 _MAX_CLASSES = 20
 _ALIASES = {"valid": "val", "validation": "val", "dev": "val", "training": "train"}
@@ -79,17 +81,33 @@ def read_split(cell: str) -> str:
     return name
 
 
-def check_fractions(fractions: Sequence[float]) -> None:
-    """Raises unless they are three parts of one whole."""
-    parts = len(fractions) == len(SPLITS) and all(0 <= part <= 1 for part in fractions)
-    if not parts or abs(sum(fractions) - 1) > 1e-6:
-        raise DataError(
-            f"fractions: three numbers that add up to 1 ({', '.join(SPLITS)}), got {fractions}"
-        )
+def split_archive(archive: GraphArchive, options: SplitOptions) -> GraphArchive:
+    """The archive with the split that was asked for; its own where none is."""
+    if options.split_by in (None, "column"):
+        return archive
+    if options.split_by == "random":
+        split = random_split(len(archive), options.fractions, options.split_seed)
+    elif options.split_by == "stratified":
+        field = archive.fields.get("y")
+        if field is None or field.level != "graph":
+            raise DataError("split_by: 'stratified' needs targets of graphs")
+        split = stratified_split(field.values, options.fractions, options.split_seed)
+    else:
+        texts = archive.fields.get("smiles")
+        if texts is None and archive.meta.get("featurizer") not in ("ogb", "zinc"):
+            raise DataError("split_by: 'scaffold' needs molecules")
+        smiles = archive.names if texts is None else texts.values.tolist()
+        if smiles is None:
+            raise DataError("split_by: 'scaffold' needs the molecules' SMILES")
+        split = scaffold_split(smiles, options.fractions)
+    return archive.with_split(split)
 
 
 def _sizes(count: int, fractions: Sequence[float]) -> list[int]:
-    check_fractions(fractions)
+    try:
+        SplitOptions(fractions=tuple(map(float, fractions)))
+    except ConfigError as error:
+        raise DataError(str(error)) from None
     bounds = np.round(np.cumsum(fractions) * count).astype(int)
     bounds[-1] = count
     return np.diff(bounds, prepend=0).tolist()

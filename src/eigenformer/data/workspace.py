@@ -1,5 +1,6 @@
-"""Where raw files are found: a folder the user points at, else the official address.
+"""The folders, workers and reporter of a command, made once; and where raw files are found.
 
+Raw files are taken from a folder the user points at, else from the official address.
 Raw folders are only read. What is downloaded goes to ``raw`` in the cache folder, and is checked
 whenever it is used (:mod:`eigenformer.data.checksums`).
 """
@@ -11,7 +12,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from typing import BinaryIO
@@ -45,25 +46,39 @@ Layouts = Sequence[Sequence[RawFile]]
 
 
 @dataclass(frozen=True)
-class Sources:
-    """The folders to look in.
+class Workspace:
+    """Where a command finds and keeps data, and how it works.
 
     Args:
         raw_dir: The user's own copy of the raw files; None for none.
         cache_dir: Where archives, spectra and downloads go.
+        workers: Threads for spectra; None for all cores.
+        reporter: What is told of long work, and to whom.
     """
 
     raw_dir: Path | None
     cache_dir: Path
+    workers: int | None = None
+    reporter: Reporter = field(default_factory=Reporter, compare=False)
 
     @classmethod
     def resolve(
         cls,
         raw_dir: str | Path | None = None,
         cache_dir: str | Path | None = None,
+        workers: int | None = None,
+        reporter: Reporter | None = None,
         environment: Mapping[str, str] = os.environ,
-    ) -> Sources:
-        """Fills in what is not given from the environment, then from the user's cache folder."""
+    ) -> Workspace:
+        """Fills in what is not given from the environment, then from the user's cache folder.
+
+        Args:
+            raw_dir: Raw files of benchmarks (default: ``EIGENFORMER_RAW_DIR``).
+            cache_dir: Where results go (default: ``EIGENFORMER_CACHE_DIR``, then the user's cache).
+            workers: Threads for spectra (default: all cores).
+            reporter: Whom to tell (default: nobody, but for warnings).
+            environment: Of the process.
+        """
         raw_dir = raw_dir or environment.get(RAW_DIR) or None
         cache_dir = cache_dir or environment.get(CACHE_DIR) or user_cache_dir(environment)
         raw = None if raw_dir is None else Path(raw_dir).expanduser()
@@ -72,14 +87,21 @@ class Sources:
         cache = Path(cache_dir).expanduser().absolute()
         if cache.exists() and not cache.is_dir():
             raise DataError(f"{cache}: the cache folder is a file")
-        return cls(raw, cache)
+        if workers is not None and workers < 1:
+            raise DataError(f"workers: must be at least 1, got {workers}")
+        return cls(raw, cache, workers, reporter or Reporter())
+
+    @property
+    def spectra_dir(self) -> Path:
+        """Where spectra are cached."""
+        return self.cache_dir / "spectra"
 
     def locate(self, benchmark: str, layouts: Layouts) -> list[Path] | None:
         """The files of the first layout that is complete: given by the user, or downloaded."""
         found = self._find(benchmark, layouts)
         return None if found is None else [path for _, path in found]
 
-    def fetch(self, benchmark: str, layouts: Layouts, report: Reporter) -> list[Path]:
+    def fetch(self, benchmark: str, layouts: Layouts) -> list[Path]:
         """As :meth:`locate`; where there is none, the last layout is downloaded.
 
         Official files in the cache folder are checked; those in the user's own are the user's.
@@ -90,7 +112,7 @@ class Sources:
             found = [(file, folder / file.name) for file in layouts[-1]]
             for file, path in found:
                 if not path.is_file():
-                    download(file, path, report)
+                    download(file, path, self.reporter)
         for file, path in found:
             if file.url is not None and path.is_relative_to(self.cache_dir / "raw"):
                 check_file(path, file.sha256)
@@ -117,7 +139,7 @@ def user_cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(base) / "eigenformer"
 
 
-def download(file: RawFile, path: Path, report: Reporter) -> None:
+def download(file: RawFile, path: Path, reporter: Reporter) -> None:
     """Fetches one file; nothing is at ``path`` before it is complete."""
     place = f"{path.parent.name}/{file.name}"
     where = f"put the file at {path}, or point --raw-dir at a folder that has it as {place}"
@@ -127,7 +149,7 @@ def download(file: RawFile, path: Path, report: Reporter) -> None:
     handle, temporary = tempfile.mkstemp(prefix=".unfinished~", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as out:
-            _copy(file.url, out, file.name, report)
+            _copy(file.url, out, file.name, reporter)
         if file.sha256 is not None and sha256_of(Path(temporary)) != file.sha256:
             raise OSError(f"another file came: its SHA-256 is not {file.sha256}")
         os.replace(temporary, path)
@@ -138,12 +160,12 @@ def download(file: RawFile, path: Path, report: Reporter) -> None:
         Path(temporary).unlink(missing_ok=True)
 
 
-def _copy(url: str, out: BinaryIO, name: str, report: Reporter) -> None:
+def _copy(url: str, out: BinaryIO, name: str, reporter: Reporter) -> None:
     request = urllib.request.Request(url, headers={"User-Agent": "eigenformer"})
     with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
         total = int(response.headers.get("Content-Length") or 0)
         received = 0
-        with report.step(f"download {name}", total, unit="B") as step:
+        with reporter.step(f"download {name}", total, unit="B") as step:
             while block := response.read(1 << 20):
                 out.write(block)
                 received += len(block)

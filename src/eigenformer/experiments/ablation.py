@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from eigenformer.config import ConfigError, load_preset, merge, presets
+from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.sweep import SweepRun, Variant, sweep
 from eigenformer.frequencies import sample_frequencies
 from eigenformer.model_folder import load_model
 from eigenformer.nearest import unknown
-from eigenformer.reporting import Reporter
 from eigenformer.training.evaluation import evaluate, seeded_batches
 
 
@@ -101,9 +101,7 @@ def ablate(
     out: str | Path,
     wanted: Mapping[str, Any],
     draws: int = 4,
-    raw_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    report: Reporter | None = None,
+    workspace: Workspace | None = None,
 ) -> Ablation:
     """Trains every variant for every seed, taking up what is there, and tests it.
 
@@ -115,15 +113,13 @@ def ablate(
         wanted: Other settings than the preset's.
         draws: How often to draw for the test with a part of the frequencies; the draws are
             numbered from 0, so that the same ones are made every time.
-        raw_dir: As in :func:`plan`, with the rest.
-        cache_dir: The same.
-        report: The same.
+        workspace: Where raw files and prepared graphs are (default: as the environment says).
     """
     if draws < 1:
         raise ConfigError("draws: at least one")
     runs: list[SweepRun] = []
     tests: list[tuple[float, float, float]] = []  # with all frequencies, with a part, what part
-    for run in sweep(_base(name, wanted), variants, seeds, out, raw_dir, cache_dir, report):
+    for run in sweep(_base(name, wanted), variants, seeds, out, workspace):
         runs.append(run)
         tests.append((float(run.summary["test"]), *_with_draws(run, draws)))
     outcomes = []

@@ -46,10 +46,9 @@ def train_comparable(convolution: Convolution, config: RunConfig, data: Training
 
 
 def majority(data: TrainingData) -> Compared:
-    """Always what is most frequent in the training set."""
-    test = data.dataset("test")
-    targets = data.outputs.read(test.batch(range(len(test))))
-    constant = data.outputs.constant(data.targets("train"))
-    score = Score(data.outputs)
-    score.update(constant.expand(len(targets), -1), targets)
+    """Always the class that is most frequent in the training set."""
+    outputs, test = data.outputs, data.dataset("test")
+    targets = outputs.read(test.batch(range(len(test))))
+    score = Score(outputs)
+    score.update(outputs.constant(data.targets("train")).expand(len(targets), -1), targets)
     return Compared("majority class", 0, score.compute())

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from eigenformer.config import load_preset, merge
+from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.paper_tables import format_result, mean_and_deviation
 from eigenformer.experiments.sweep import Variant, sweep
-from eigenformer.reporting import Reporter
 
 
 def reproduce(
@@ -17,9 +17,7 @@ def reproduce(
     seeds: Sequence[int],
     out: str | Path,
     wanted: dict[str, Any],
-    raw_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    report: Reporter | None = None,
+    workspace: Workspace | None = None,
 ) -> str:
     """Trains what is not trained yet, and returns mean ± deviation beside the paper's figure.
 
@@ -28,16 +26,15 @@ def reproduce(
         seeds: One run each, in a folder of its own below ``out``.
         out: Where the runs are; those that are there are taken up where they were stopped.
         wanted: Other settings than the preset's.
-        raw_dir: As in :func:`plan`, with the rest.
-        cache_dir: The same.
-        report: The same.
+        workspace: Where raw files and prepared graphs are (default: as the environment says).
     """
-    report = report or Reporter()
+    workspace = workspace or Workspace.resolve()
+    report = workspace.reporter
     record = load_preset(preset)
     base = merge({"data": {"dataset": record.dataset}}, {**wanted, "preset": preset})
     results = []
     for run in sweep(
-        *(base, [Variant("", {})], seeds, out, raw_dir, cache_dir, report),
+        *(base, [Variant("", {})], seeds, out, workspace),
         name=lambda config, data, variant: f"{preset}-seed{config.seed}",
     ):
         test = float(run.summary["test"])
@@ -52,4 +49,7 @@ def reproduce(
     note = "; not the paper's full schedule" if shortened else ""
     note += f"; a variant of the paper's {record.variant_of}" if record.variant_of else ""
     shown = f"{format_result(mean, deviation, 4)} ({count}{note})"
-    return f"{preset}: test {record.paper.metric} {shown}; the paper: {record.paper.result} (1 run)"
+    paper = record.paper
+    if paper is None:
+        return f"{preset}: test {run.summary['metric']} {shown}"
+    return f"{preset}: test {paper.metric} {shown}; the paper: {paper.result} (1 run)"

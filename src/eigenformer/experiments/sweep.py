@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eigenformer.config import ConfigError, RunConfig, merge
+from eigenformer.data.workspace import Workspace
 from eigenformer.reporting import Reporter
 from eigenformer.training.loading import TrainingData
 from eigenformer.training.loop import Interrupted, resume_run, start_run
@@ -63,9 +64,7 @@ def sweep(
     variants: Sequence[Variant],
     seeds: Sequence[int],
     out: str | Path,
-    raw_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    report: Reporter | None = None,
+    workspace: Workspace | None = None,
     name: FolderName = folder_name,
 ) -> Iterator[SweepRun]:
     """Trains every variant for every seed, and yields each run when it is finished.
@@ -77,22 +76,20 @@ def sweep(
         variants: What to vary.
         seeds: The seeds of each variant.
         out: The folder of the run folders.
-        raw_dir: As in :func:`plan`, with the rest.
-        cache_dir: The same.
-        report: The same.
+        workspace: Where raw files and prepared graphs are (default: as the environment says).
         name: What to call the folder of a run.
     """
-    report = report or Reporter()
+    workspace = workspace or Workspace.resolve()
     _check(base, variants, seeds)
     count = len(variants) * len(seeds)
     for number, (variant, seed) in enumerate(((v, s) for v in variants for s in seeds), 1):
         settings = {**merge(base, variant.settings), "seed": seed}
-        config, data = plan(settings, raw_dir, cache_dir, report=report)
+        config, data = plan(settings, workspace)
         if not len(data.splits["test"]):
             raise ConfigError(f"{config.data.dataset}: no graphs in the split 'test'")
         folder = Path(out) / name(config, data, variant)
-        report.say(f"run {number} of {count}: {folder}")
-        summary = finish_run(folder, config, data, report)
+        workspace.reporter.say(f"run {number} of {count}: {folder}")
+        summary = finish_run(folder, config, data, workspace.reporter)
         yield SweepRun(variant, seed, folder, config, data, summary)
 
 

@@ -8,28 +8,27 @@ from eigenformer.lazy import lazy_names
 
 if TYPE_CHECKING:
     from eigenformer.model_folder import ModelCard
-    from eigenformer.outputs import Outputs
+    from eigenformer.targets import Target
     from eigenformer.training.data_module import GraphDataModule
-    from eigenformer.training.evaluation import evaluate
     from eigenformer.training.loading import TrainingData, load_data
     from eigenformer.training.loop import resume_run, start_run
     from eigenformer.training.module import TrainingModule
     from eigenformer.training.planning import plan
-    from eigenformer.training.prediction import predict_graphs
+    from eigenformer.training.predicting import evaluate, predict_batches
     from eigenformer.training.run_folder import RunFolder
 
 
 __all__ = [
     "GraphDataModule",
     "ModelCard",
-    "Outputs",
     "RunFolder",
+    "Target",
     "TrainingData",
     "TrainingModule",
     "evaluate",
     "load_data",
     "plan",
-    "predict_graphs",
+    "predict_batches",
     "resume_run",
     "start_run",
 ]
@@ -41,13 +40,13 @@ __getattr__, __dir__ = lazy_names(
         "TrainingModule": "eigenformer.training.module",
         "GraphDataModule": "eigenformer.training.data_module",
         "ModelCard": "eigenformer.model_folder",
-        "Outputs": "eigenformer.outputs",
+        "Target": "eigenformer.targets",
         "RunFolder": "eigenformer.training.run_folder",
         "TrainingData": "eigenformer.training.loading",
-        "evaluate": "eigenformer.training.evaluation",
+        "evaluate": "eigenformer.training.predicting",
         "load_data": "eigenformer.training.loading",
         "plan": "eigenformer.training.planning",
-        "predict_graphs": "eigenformer.training.prediction",
+        "predict_batches": "eigenformer.training.predicting",
         "resume_run": "eigenformer.training.loop",
         "start_run": "eigenformer.training.loop",
     },

@@ -9,32 +9,25 @@ from torch import Tensor
 
 from eigenformer.config import (
     CategoricalSpec,
-    DataConfig,
     EmbeddingSpec,
     EncoderSpec,
+    InputFormat,
     LinearSpec,
     OnesSpec,
 )
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
 from eigenformer.data.molecules import featurizer
-from eigenformer.data.zinc import KNOWN_ATOMS
-from eigenformer.model_folder import ModelCard
 
 MOST_CATEGORIES = 10_000
 """A feature with more values than this is no category: most of them would hardly ever be seen."""
 
 
-def featurizer_of(config: DataConfig) -> str:
-    """How a SMILES becomes a graph for a model that was trained on these data."""
-    return "zinc" if config.dataset == "zinc" else config.featurizer
-
-
-def unseen_atoms(config: DataConfig, x: np.ndarray | Tensor | None) -> tuple[int, ...]:
-    """The atoms of a kind that ZINC does not have, for a model that was trained on it."""
-    if config.dataset != "zinc":
+def unseen_atoms(expected: InputFormat, x: np.ndarray | Tensor | None) -> tuple[int, ...]:
+    """The atoms of a type that the model's training data does not have."""
+    if expected.unknown_type is None or x is None:
         return ()
-    return tuple(np.flatnonzero(np.asarray(x).reshape(-1) == KNOWN_ATOMS).tolist())
+    return tuple(np.flatnonzero(np.asarray(x).reshape(-1) == expected.unknown_type).tolist())
 
 
 def encoders(archive: GraphArchive) -> tuple[EncoderSpec, EncoderSpec | None]:
@@ -50,7 +43,7 @@ def encoders(archive: GraphArchive) -> tuple[EncoderSpec, EncoderSpec | None]:
     return nodes, _encoder(archive, "edge_attr") if "edge_attr" in archive.fields else None
 
 
-def check_columns(card: ModelCard, archive: GraphArchive, source: str | Path) -> None:
+def check_columns(expected: InputFormat, archive: GraphArchive, source: str | Path) -> None:
     """Raises where tables have other features than those that a model was trained on.
 
     Graphs whose features have no names, as in PyG, say nothing about it.
@@ -59,8 +52,8 @@ def check_columns(card: ModelCard, archive: GraphArchive, source: str | Path) ->
     if columns is None:
         return
     for table, attribute, trained in (
-        ("nodes", "x", card.node_features),
-        ("edges", "edge_attr", card.edge_features),
+        ("nodes", "x", expected.node_features),
+        ("edges", "edge_attr", expected.edge_features),
     ):
         there = tuple(columns.get(attribute, ()))
         if trained and there != trained:

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from eigenformer.config import ConfigError, DataConfig, load_preset, presets
+from eigenformer.config import (
+    BenchmarkData,
+    DataConfig,
+    InputFormat,
+    OwnData,
+    load_preset,
+    presets,
+)
 from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.batching import GraphDataset
-from eigenformer.data.benchmarks import BENCHMARKS
+from eigenformer.data.benchmarks import BENCHMARKS, benchmark
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.fields import NO_SPLIT, SPLITS, Task, packed_rows
-from eigenformer.data.own import OwnData, split_archive
-from eigenformer.data.preparation import prepare, prepare_own
+from eigenformer.data.fields import NO_SPLIT, SPLITS, packed_rows
+from eigenformer.data.molecules import FEATURIZERS
+from eigenformer.data.preparation import Prepared, prepare, prepare_own
 from eigenformer.data.spectra import Spectra
+from eigenformer.data.splits import split_archive
 from eigenformer.data.tables import is_table, read_table
+from eigenformer.data.workspace import Workspace
 from eigenformer.nearest import unknown
-from eigenformer.options import MetricName
-from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
+from eigenformer.targets import Target
 
 # Where a benchmark is not judged by what is usual for such data.
-_BENCHMARK_METRICS: dict[str, MetricName] = {"peptides-func": "average_precision"}
+_BENCHMARK_METRICS: dict[str, str] = {"peptides-func": "average_precision"}
 _SHOWN = 20
 
 
@@ -35,16 +43,18 @@ class TrainingData:
     Args:
         name: What to call them.
         archive: The graphs, split.
-        spectra: Their spectra.
+        spectra: Their spectra; None where no model asks for them.
         outputs: What is to be predicted.
         splits: The graphs of each split that take part.
+        input_format: What a model that is trained on them must know to predict.
     """
 
     name: str
     archive: GraphArchive
-    spectra: Spectra
-    outputs: Outputs
+    spectra: Spectra | None
+    outputs: Target
     splits: dict[str, np.ndarray]
+    input_format: InputFormat = field(default_factory=InputFormat)
 
     def dataset(self, split: str) -> GraphDataset:
         """The graphs of one split, or ``all`` of them."""
@@ -62,108 +72,86 @@ class TrainingData:
         return field.values[rows]
 
 
-def is_benchmark(dataset: str) -> bool:
-    """Whether a name means a benchmark, and not a path."""
-    return dataset in BENCHMARKS
-
-
-def data_name(dataset: str) -> str:
-    """What to call a benchmark or a file."""
-    return dataset if is_benchmark(dataset) else Path(dataset).name.split(".")[0]
-
-
 def load_data(
-    config: DataConfig,
-    raw_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    workers: int | None = None,
-    report: Reporter | None = None,
+    config: DataConfig, workspace: Workspace | None = None, with_spectra: bool = True
 ) -> TrainingData:
     """Prepares what is not prepared yet, and says which graphs take part.
 
     Args:
         config: What to load.
-        raw_dir: A folder with the benchmarks' raw files (default: ``EIGENFORMER_RAW_DIR``).
-        cache_dir: Where prepared graphs go (default: ``EIGENFORMER_CACHE_DIR``).
-        workers: Threads (default: all cores).
-        report: What to tell whom.
+        workspace: Where raw files and prepared graphs are (default: as the environment says).
+        with_spectra: Whether the model asks for spectra.
     """
-    report = report or Reporter()
-    if is_benchmark(config.dataset):
-        _reject_own_settings(config)
+    workspace = workspace or Workspace.resolve()
+    if isinstance(config, BenchmarkData):
         prepared = prepare(
             config.dataset,
-            raw_dir,
-            cache_dir,
-            k=config.frequencies,
+            workspace,
+            num_frequencies=config.num_frequencies,
             size=config.size,
             seed=config.generator_seed,
             official=config.official,
-            workers=workers,
-            report=report,
+            with_spectra=with_spectra,
         )
-        archive, spectra = prepared.archive, prepared.spectra
+        archive = prepared.archive
         usable = np.ones(len(archive), dtype=bool)
-        outputs = _outputs(config.dataset, archive.task, _BENCHMARK_METRICS.get(config.dataset))
+        outputs = _outputs(config.dataset, archive, _BENCHMARK_METRICS.get(config.dataset))
     else:
-        archive, spectra, usable = _load_own(config, cache_dir, workers, report)
-        outputs = _standardised(
-            _outputs(config.dataset, archive.task, config.metric), archive, usable
-        )
+        prepared = _prepare_own(config, workspace, with_spectra)
+        usable = _labelled(prepared.archive)
+        path, reporter = Path(config.dataset), workspace.reporter
+        _report_bad_rows(prepared.archive, usable, path, config.max_bad_rows, reporter)
+        archive = _split(prepared.archive, usable, config)
+        outputs = _standardised(_outputs(config.dataset, archive, config.metric), archive, usable)
         told = "" if config.task else ", told by the targets' values (--task says otherwise)"
-        report.say(f"task: {describe(outputs)}{told}")
-    assert spectra is not None
+        reporter.say(f"task: {outputs.describe()}{told}")
     splits = {name: np.flatnonzero(usable & (archive.split == i)) for i, name in enumerate(SPLITS)}
     if config.limit is not None:
         splits = {name: graphs[: config.limit] for name, graphs in splits.items()}
-    return TrainingData(data_name(config.dataset), archive, spectra, outputs, splits)
-
-
-def describe(outputs: Outputs) -> str:
-    """What is predicted, in words."""
-    names = ", ".join(outputs.names[:6]) + (", …" if len(outputs.names) > 6 else "")
-    return f"{outputs.level} {outputs.kind}" + (f" ({names})" if names else "")
-
-
-def _reject_own_settings(config: DataConfig) -> None:
-    default = DataConfig(config.dataset)
-    names = (
-        *("smiles", "targets", "task", "metric", "split_by", "split_column", "fractions"),
-        *("featurizer", "undirected", "max_bad_rows"),
+    return TrainingData(
+        config.name, archive, prepared.spectra, outputs, splits, input_format(config, archive)
     )
-    for name in names:
-        if getattr(config, name) != getattr(default, name):
-            raise ConfigError(f"data.{name}: for your own data; '{config.dataset}' is a benchmark")
 
 
-def _load_own(
-    config: DataConfig, cache_dir: str | Path | None, workers: int | None, report: Reporter
-) -> tuple[GraphArchive, Spectra | None, np.ndarray]:
-    path = Path(config.dataset)
+def input_format(config: DataConfig, archive: GraphArchive) -> InputFormat:
+    """What a model that is trained on these graphs must know to predict."""
+    columns, featurizer = archive.meta.get("columns", {}), archive.meta.get("featurizer")
+    common = InputFormat(
+        featurizer=featurizer if featurizer in FEATURIZERS else None,
+        node_features=tuple(columns.get("x", ())),
+        edge_features=tuple(columns.get("edge_attr", ())),
+        num_frequencies=config.num_frequencies,
+    )
+    if isinstance(config, BenchmarkData):
+        return replace(common, unknown_type=benchmark(config.dataset).unknown_type)
+    return replace(
+        common,
+        # Graphs that were made elsewhere may be molecules: whether they fit is tried.
+        featurizer=common.featurizer or config.featurizer,
+        smiles=config.smiles,
+        target_columns=config.targets,
+        undirected=config.undirected,
+    )
+
+
+def _prepare_own(config: OwnData, workspace: Workspace, with_spectra: bool) -> Prepared:
+    path, options = Path(config.dataset), config.reading()
     _check_exists(path, config.dataset)
-    if config.size is not None or config.generator_seed or config.official:
-        raise ConfigError(
-            "data.size, data.generator_seed, data.official: for pattern and cluster only"
-        )
     if is_table(path) and not config.targets:
         columns = ", ".join(read_table(path).columns)
         raise DataError(f"{path}: which column is to be predicted? Say --target (there: {columns})")
-    options = OwnData(
-        smiles=config.smiles,
-        targets=config.targets,
-        split_column=config.split_column,
-        task=config.task,
-        featurizer=config.featurizer,
-        undirected=config.undirected,
-    )
-    # Another file of the same name, or another target, is another set of graphs.
+    # Another file of the same name, or another target, is another set of graphs. How they are
+    # split is not: that is decided for each run.
     place = hashlib.sha256(repr((path.resolve(), options)).encode()).hexdigest()[:8]
     name = None if is_archive(path) else f"{path.name.split('.')[0]}-{place}"
-    k = config.frequencies
-    prepared = prepare_own(path, options, name, cache_dir, k, workers=workers, report=report)
-    usable = _labelled(prepared.archive)
-    _report_bad_rows(prepared.archive, usable, path, config.max_bad_rows, report)
-    return _split(prepared.archive, usable, config), prepared.spectra, usable
+    return prepare_own(
+        path,
+        options,
+        name,
+        workspace,
+        num_frequencies=config.num_frequencies,
+        with_spectra=with_spectra,
+    )
 
 
 def _check_exists(path: Path, dataset: str) -> None:
@@ -180,7 +168,7 @@ def _check_exists(path: Path, dataset: str) -> None:
 
 
 def _report_bad_rows(
-    archive: GraphArchive, usable: np.ndarray, path: Path, most: float, report: Reporter
+    archive: GraphArchive, usable: np.ndarray, path: Path, most: float, reporter: Reporter
 ) -> None:
     """Tells of rows without a graph or a target; raises where their share is above ``most``."""
     unlabelled = _unlabelled(archive, usable, path)
@@ -195,9 +183,9 @@ def _report_bad_rows(
             f"--max-bad-rows {most:g}; the first ones:\n" + "\n".join(map(str, problems[:_SHOWN]))
         )
     for problem in unlabelled[:_SHOWN]:
-        report.notice(str(problem))
+        reporter.notice(str(problem))
     if bad:
-        report.notice(f"{path}: training goes on with {total - bad} of {total} rows")
+        reporter.notice(f"{path}: training goes on with {total - bad} of {total} rows")
 
 
 def _unlabelled(archive: GraphArchive, usable: np.ndarray, path: Path) -> list[Problem]:
@@ -215,17 +203,15 @@ def _labelled(archive: GraphArchive) -> np.ndarray:
     field = archive.fields.get("y")
     if field is None:
         raise DataError("the graphs have no targets (no attribute 'y')")
-    values = field.values.reshape(len(field.values), -1)
-    known = ~np.isnan(values) if values.dtype.kind == "f" else values >= 0
-    if archive.task.kind == "regression" and values.dtype.kind != "f":
-        known = np.ones_like(values, dtype=bool)
-    rows = known.any(1)
+    if archive.target is None:
+        raise DataError("it is not known what is to be predicted")
+    rows = archive.target.known(field.values.reshape(len(field.values), -1)).any(1)
     if field.level == "graph":
         return np.asarray(rows)
     return np.asarray(np.logical_or.reduceat(rows, archive.node_offsets[:-1]))
 
 
-def _split(archive: GraphArchive, usable: np.ndarray, config: DataConfig) -> GraphArchive:
+def _split(archive: GraphArchive, usable: np.ndarray, config: OwnData) -> GraphArchive:
     given = np.isin(archive.split, range(len(SPLITS)))
     method = config.split_by
     if method is None:
@@ -236,7 +222,7 @@ def _split(archive: GraphArchive, usable: np.ndarray, config: DataConfig) -> Gra
                 f"{config.dataset}: the data carries no split; name the column with --split-column"
             )
         return archive
-    options = OwnData(split_by=method, fractions=config.fractions, seed=config.split_seed)
+    options = config.splitting().replace(split_by=method)
     # Graphs that cannot be used take no part, or the split would be other than asked for.
     places = np.flatnonzero(usable)
     split = np.full(len(archive), NO_SPLIT, np.uint8)
@@ -244,25 +230,15 @@ def _split(archive: GraphArchive, usable: np.ndarray, config: DataConfig) -> Gra
     return archive.with_split(split)
 
 
-def _outputs(name: str, task: Task, metric: MetricName | None) -> Outputs:
-    if task.kind == "none":
+def _outputs(name: str, archive: GraphArchive, metric: str | None) -> Target:
+    if archive.target is None:
         raise DataError(f"{name}: it is not known what is to be predicted")
-    names = tuple(task.names)
-    return Outputs(task.level, task.kind, max(1, task.num_outputs), names, judged_by=metric)
+    return archive.target.judged(metric)
 
 
-def _standardised(outputs: Outputs, archive: GraphArchive, usable: np.ndarray) -> Outputs:
-    """With the mean and deviation of the training targets, for regression."""
-    if outputs.kind != "regression":
-        return outputs
+def _standardised(outputs: Target, archive: GraphArchive, usable: np.ndarray) -> Target:
+    """In the units of the training targets."""
     field = archive.fields["y"]
     graphs = usable & (archive.split == 0)
     rows = graphs if field.level == "graph" else np.repeat(graphs, archive.num_nodes)
-    values = field.values[rows].reshape(int(rows.sum()), -1).astype(np.float64)
-    if not len(values):
-        return outputs
-    if (~np.isnan(values)).sum(0).min() == 0:
-        raise DataError("a target has no value in the training set")
-    mean, scale = np.nanmean(values, 0), np.nanstd(values, 0)
-    scale = np.where(scale > 0, scale, 1.0)  # a constant target is learnt as it is
-    return replace(outputs, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
+    return outputs.fitted(field.values[rows])

@@ -14,12 +14,12 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping
 
 from eigenformer.config import RunConfig
 from eigenformer.model_folder import load_model, read_card, read_weights
-from eigenformer.models.eigenformer import Eigenformer, last_linear
-from eigenformer.outputs import Outputs
+from eigenformer.models import Model, build_model
 from eigenformer.reporting import Reporter
+from eigenformer.targets import Target
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.epoch_log import EpochLog
-from eigenformer.training.loading import TrainingData, describe
+from eigenformer.training.loading import TrainingData
 from eigenformer.training.module import TrainingModule
 from eigenformer.training.planning import check_fit
 from eigenformer.training.progress import Progress
@@ -85,12 +85,12 @@ def resume_run(
             report.say(line)
         return summary
     # Weights come from the checkpoint: the model that a run started from is not needed any more.
-    return _run(config, data, Eigenformer(config.model, config.backend), outputs, folder, report)
+    return _run(config, data, build_model(config.model, config.backend), outputs, folder, report)
 
 
 def new_model(
-    config: RunConfig, outputs: Outputs, targets: np.ndarray
-) -> tuple[Eigenformer, Outputs, list[str]]:
+    config: RunConfig, outputs: Target, targets: np.ndarray
+) -> tuple[Model, Target, list[str]]:
     """The model to train, what it predicts, and what to say about it.
 
     With ``config.start``, what fits is taken from the model there; its head, and with it the
@@ -102,7 +102,7 @@ def new_model(
         targets: Those of the training set, from which the head may start.
     """
     torch.manual_seed(derived_seed(config.seed, "weights"))
-    model = Eigenformer(config.model, config.backend)
+    model = build_model(config.model, config.backend)
     if config.training.initial_bias == "targets":
         start_at_targets(model, outputs, targets)
     if config.start is None:
@@ -115,9 +115,9 @@ def new_model(
             fresh.append(part)
     theirs, ours = card.architecture.to_dict(), config.model.to_dict()
     differences = ", ".join(
-        f"model.{name} is {theirs[name]} there, not {ours[name]}"
+        f"model.{name} is {theirs.get(name)} there, not {ours[name]}"
         for name in ours
-        if theirs[name] != ours[name] and name not in (*fresh, "out_channels")
+        if theirs.get(name) != ours[name] and name not in (*fresh, "out_channels")
     )
     own = model.state_dict()
     taken = {k: v for k, v in source.state_dict().items() if k.split(".")[0] not in fresh}
@@ -135,18 +135,18 @@ def new_model(
 
 
 @torch.no_grad()
-def start_at_targets(model: Eigenformer, outputs: Outputs, targets: np.ndarray) -> None:
+def start_at_targets(model: Model, outputs: Target, targets: np.ndarray) -> None:
     """Sets the bias of a model's head to the constant prediction that suits the targets."""
     bias = outputs.initial_bias(targets)
-    if bias is not None:
-        last_linear(model.head).bias.copy_(bias)
+    if bias is not None and model.output_bias is not None:
+        model.output_bias.copy_(bias)
 
 
 def _run(
     config: RunConfig,
     data: TrainingData,
-    model: Eigenformer,
-    outputs: Outputs,
+    model: Model,
+    outputs: Target,
     folder: RunFolder,
     report: Reporter,
     notes: Sequence[str] = (),
@@ -225,11 +225,11 @@ def _test(
 
 
 def _introduction(
-    config: RunConfig, data: TrainingData, model: Eigenformer, outputs: Outputs, folder: RunFolder
+    config: RunConfig, data: TrainingData, model: Model, outputs: Target, folder: RunFolder
 ) -> list[str]:
     counts = _counted({name: len(graphs) for name, graphs in data.splits.items()})
     lines = [
-        f"{data.name}: {describe(outputs)}, judged by {outputs.metric}; graphs: {counts}",
+        f"{data.name}: {outputs.describe()}, judged by {outputs.metric}; graphs: {counts}",
         f"model: preset {config.preset}, {model.num_parameters()} parameters; run folder "
         f"{folder.path}",
     ]
@@ -241,7 +241,7 @@ def _introduction(
     return lines
 
 
-def _conclusion(summary: dict[str, Any], outputs: Outputs, folder: RunFolder) -> list[str]:
+def _conclusion(summary: dict[str, Any], outputs: Target, folder: RunFolder) -> list[str]:
     metric = outputs.metric
     lines = []
     if summary["best_epoch"]:

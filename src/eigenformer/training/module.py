@@ -14,14 +14,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from eigenformer.config import TrainingConfig
+from eigenformer.data.fields import SPLITS
 from eigenformer.frequencies import sample_for
 from eigenformer.targets import Target
 from eigenformer.training.modes import freeze_norms, recompute_statistics
 from eigenformer.training.schedule import learning_rate_factor, warmup_steps
 from eigenformer.training.scores import MeanLoss, Score, full_precision
 from eigenformer.training.seeding import derived_seed
-
-SPLITS = ("train", "val", "test")
 
 
 class TrainingError(ValueError):

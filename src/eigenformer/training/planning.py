@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from eigenformer.config import (
+    BenchmarkData,
     ConfigError,
     DataConfig,
-    EigenformerConfig,
+    ModelConfig,
+    OwnData,
     Preset,
     RunConfig,
     TrainingConfig,
@@ -18,15 +19,18 @@ from eigenformer.config import (
     merge,
     presets,
 )
+from eigenformer.config.old_formats import upgrade_run
+from eigenformer.config.settings import kinds_of
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
+from eigenformer.data.benchmarks import data_settings
 from eigenformer.data.errors import DataError
+from eigenformer.data.workspace import Workspace
 from eigenformer.model_folder import read_card
-from eigenformer.models.eigenformer import Eigenformer
-from eigenformer.outputs import Outputs
-from eigenformer.reporting import Reporter
+from eigenformer.models import build_model
+from eigenformer.targets import Target
 from eigenformer.training.features import encoders
-from eigenformer.training.loading import TrainingData, data_name, is_benchmark, load_data
+from eigenformer.training.loading import TrainingData, load_data
 
 DEFAULT_PRESET = "zinc"
 """The trunk for one's own data."""
@@ -36,27 +40,21 @@ _OF_DATA = ("node_encoder", "edge_encoder", "out_channels", "pooling")
 
 
 def plan(
-    wanted: Mapping[str, Any],
-    raw_dir: str | Path | None = None,
-    cache_dir: str | Path | None = None,
-    workers: int | None = None,
-    report: Reporter | None = None,
+    wanted: Mapping[str, Any], workspace: Workspace | None = None
 ) -> tuple[RunConfig, TrainingData]:
     """Completes the settings of a run, and loads its data.
 
     Args:
         wanted: Settings as plain data, those of :class:`RunConfig`; what is left out comes from
             the preset, the model to start from, and the data.
-        raw_dir: As for :func:`load_data`, with the rest.
-        cache_dir: The same.
-        workers: The same.
-        report: The same.
+        workspace: Where raw files and prepared graphs are (default: as the environment says).
     """
+    wanted = _with_kind(upgrade_run(dict(wanted)))
     RunConfig.check_part(wanted)  # mistakes are found before any long work
-    data_config = DataConfig.from_dict(wanted.get("data", {}), "data")
+    data_config = _data_config(wanted.get("data", {}))
     start = wanted.get("start")
     # Whole paths, so that a run can be resumed from anywhere.
-    if not is_benchmark(data_config.dataset) and os.path.exists(data_config.dataset):
+    if isinstance(data_config, OwnData) and os.path.exists(data_config.dataset):
         data_config = data_config.replace(dataset=os.path.abspath(data_config.dataset))
     if start is not None:
         start = os.path.abspath(start)
@@ -66,9 +64,10 @@ def plan(
     sections = {"data": data_config, "preset": preset.name, "training": training, "start": start}
     trunk = preset.model if start is None else read_card(start).architecture
     changes = wanted.get("model", {})
+    trunk = _of_kind(trunk, changes.get("kind", trunk.kind))
     draft = merge(trunk.to_dict(), {k: v for k, v in changes.items() if k not in _OF_DATA})
-    RunConfig.from_dict({**wanted, **sections, "model": draft})
-    data = load_data(data_config, raw_dir, cache_dir, workers, report)
+    drafted = RunConfig.from_dict({**wanted, **sections, "model": draft})
+    data = load_data(data_config, workspace, drafted.model.needs_spectrum)
     for split in ("train", "val"):
         if not len(data.splits[split]):
             counts = ", ".join(f"{name} {len(graphs)}" for name, graphs in data.splits.items())
@@ -77,29 +76,30 @@ def plan(
                 f"needs some in train and in val: give more data, or other --fractions"
             )
     base = _fitted(trunk, preset, data_config, data)
-    model = EigenformerConfig.from_dict(merge(base.to_dict(), changes), "model")
+    model = type(base).from_dict(merge(base.to_dict(), changes), "model")
     check_fit(model, data, preset.name)
     return RunConfig.from_dict({**wanted, **sections, "model": model}), data
 
 
 def run_name(wanted: Mapping[str, Any]) -> str:
     """What to call the folder of a run with these settings."""
-    dataset = data_name(wanted["data"]["dataset"])
-    return f"{dataset}-{_preset_name(wanted)}-seed{wanted.get('seed', 0)}"
+    wanted = _with_kind(wanted)
+    name = _data_config(wanted["data"]).name
+    return f"{name}-{_preset_name(wanted)}-seed{wanted.get('seed', 0)}"
 
 
-def check_fit(model: EigenformerConfig, data: TrainingData, name: str) -> None:
+def check_fit(model: ModelConfig, data: TrainingData, name: str) -> None:
     """Raises where an architecture cannot take these graphs or give these targets."""
     outputs = data.outputs
-    if model.out_channels != outputs.num_outputs:
+    if model.out_channels != outputs.width:
         raise ConfigError(
             f"the model (preset '{name}') does not fit {data.name}: it has {model.out_channels} "
-            f"outputs, the data asks for {outputs.num_outputs}"
+            f"outputs, the data asks for {outputs.width}"
         )
-    if (model.pooling == "none") != (outputs.level == "node"):
+    if (model.pooling == "none") != outputs.of_nodes:
         raise ConfigError(
             f"the model (preset '{name}') does not fit {data.name}: pooling '{model.pooling}' for "
-            f"targets of {outputs.level}s"
+            f"targets of {'nodes' if outputs.of_nodes else 'graphs'}"
         )
     try:
         try_model(model, data.dataset("all"))
@@ -109,37 +109,46 @@ def check_fit(model: EigenformerConfig, data: TrainingData, name: str) -> None:
         ) from None
 
 
-def try_model(model: EigenformerConfig, graphs: GraphDataset) -> None:
+def try_model(model: ModelConfig, graphs: GraphDataset) -> None:
     """Raises where an architecture cannot take the first of these graphs; a tiny one tells."""
-    small = model.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
-    Eigenformer(small).eval()(graphs.batch([0]))
+    build_model(model.tiny()).eval()(graphs.batch([0]))
 
 
-def fit_trunk(
-    trunk: EigenformerConfig, archive: GraphArchive, outputs: Outputs
-) -> EigenformerConfig:
+def fit_trunk(trunk: ModelConfig, archive: GraphArchive, outputs: Target) -> ModelConfig:
     """A trunk with the encoders and the head that graphs and targets ask for."""
     nodes, edges = encoders(archive)
     pooling = trunk.pooling
-    if outputs.level == "node":
+    if outputs.of_nodes:
         pooling = "none"
     elif pooling == "none":
         pooling = "mean"
     return trunk.replace(
         node_encoder=nodes,
         edge_encoder=edges,
-        out_channels=outputs.num_outputs,
+        out_channels=outputs.width,
         pooling=pooling,
     )
 
 
+def _with_kind(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    data = wanted.get("data")
+    return {**wanted, "data": data_settings(data)} if isinstance(data, Mapping) else dict(wanted)
+
+
+def _data_config(values: Mapping[str, Any]) -> DataConfig:
+    if "kind" not in values:
+        raise ConfigError("data.dataset: missing, and it has no default")
+    return kinds_of(get_args(DataConfig))[values["kind"]].from_dict(values, "data")
+
+
 def _preset_name(wanted: Mapping[str, Any]) -> str:
-    dataset = wanted["data"]["dataset"]
-    return wanted.get("preset") or (dataset if is_benchmark(dataset) else DEFAULT_PRESET)
+    data = wanted["data"]
+    own = data["kind"] == "own"
+    return wanted.get("preset") or (DEFAULT_PRESET if own else data["dataset"])
 
 
 def _check_preset(preset: Preset, data: DataConfig) -> None:
-    if is_benchmark(data.dataset) and preset.dataset != data.dataset:
+    if isinstance(data, BenchmarkData) and preset.dataset != data.dataset:
         fitting = [name for name in presets() if load_preset(name).dataset == data.dataset]
         raise ConfigError(
             f"preset '{preset.name}' does not fit {data.dataset}: it is for {preset.dataset}; "
@@ -154,10 +163,19 @@ def _training(base: TrainingConfig, changes: Mapping[str, Any]) -> TrainingConfi
     return TrainingConfig.from_dict(merge(base.to_dict(), changes), "training")
 
 
+def _of_kind(trunk: ModelConfig, kind: str) -> ModelConfig:
+    """A network of another kind keeps the size, and what the data decides."""
+    if kind == trunk.kind:
+        return trunk
+    kept = trunk.to_dict()
+    values = {name: kept[name] for name in (*_OF_DATA, "layers", "hidden_dim")}
+    return kinds_of(get_args(ModelConfig))[kind].from_dict(values, "model")
+
+
 def _fitted(
-    trunk: EigenformerConfig, preset: Preset, config: DataConfig, data: TrainingData
-) -> EigenformerConfig:
+    trunk: ModelConfig, preset: Preset, config: DataConfig, data: TrainingData
+) -> ModelConfig:
     """A trunk with the encoders and the head of the benchmark, or those that own data ask for."""
-    if is_benchmark(config.dataset):
+    if isinstance(config, BenchmarkData):
         return trunk.replace(**{name: getattr(preset.model, name) for name in _OF_DATA})
     return fit_trunk(trunk, data.archive, data.outputs)

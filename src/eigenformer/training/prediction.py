@@ -8,35 +8,23 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from eigenformer.config import DataConfig
+from eigenformer.config import ReadOptions
 from eigenformer.data.archive import GraphArchive, is_archive
-from eigenformer.data.batching import GraphDataset
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.graph_tables import read_graph_tables
-from eigenformer.data.molecules import (
-    MoleculeGraph,
-    featurizer,
-    molecule_archive,
-    parse_smiles,
-    zinc_words,
-)
-from eigenformer.data.own import OwnData
+from eigenformer.data.molecules import MoleculeGraph
 from eigenformer.data.reading import form_of, read_own
-from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.tables import is_table, read_rows
 from eigenformer.files import write_atomic
-from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
-from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.nearest import unknown
-from eigenformer.outputs import Outputs
-from eigenformer.training.data_module import EpochBatches, graph_loader
-from eigenformer.training.features import check_columns, featurizer_of, unseen_atoms
-from eigenformer.training.planning import try_model
+from eigenformer.training.features import check_columns
+
+if TYPE_CHECKING:
+    from eigenformer.trained_model import TrainedModel
 
 _CHUNK = 1024
 _REASON = "reason"
@@ -50,8 +38,8 @@ class PredictionCounts:
     predicted: int
 
 
-def predict_folder(
-    model_path: str | Path,
+def predict_file(
+    trained: TrainedModel,
     source: str | Path,
     out: str | Path,
     smiles: str | None = None,
@@ -60,15 +48,12 @@ def predict_folder(
     """Predicts for a table of molecules or for graphs in any form, and writes a CSV file.
 
     Args:
-        model_path: A folder with a model.
+        trained: The model.
         source: The table, or an archive or folder of graphs.
         out: The CSV file to write.
         smiles: The column with SMILES, where it is not called as in training.
         escape_formulas: Whether cells that a spreadsheet would take for formulas begin with ``'``.
     """
-    model, card = load_model(model_path)
-    if card.outputs is None or card.data is None:
-        raise ModelFolderError(f"{model_path}: the model does not say what it predicts")
     source, out = Path(source), Path(out)
     if not source.exists():
         raise DataError(Problem(str(source), "there is no such file or folder"))
@@ -78,9 +63,9 @@ def predict_folder(
     if not os.access(out.parent, os.W_OK):
         raise DataError(Problem(str(out), "cannot be written to"))
     if is_table(source):
-        header, rows = _predict_table(model, card, source, smiles or card.data.smiles)
+        header, rows = _predict_table(trained, source, smiles or trained.input_format.smiles)
     else:
-        header, rows = _predict_archive(model, card, source)
+        header, rows = _predict_archive(trained, source)
     stream = io.StringIO(newline="")
     writer = csv.writer(stream, delimiter="\t" if out.suffix == ".tsv" else ",")
     cell = without_formula if escape_formulas else str
@@ -108,57 +93,29 @@ def without_formula(cell: str) -> str:
     return cell
 
 
-@torch.no_grad()
-def predict_graphs(
-    model: Eigenformer,
-    archive: GraphArchive,
-    outputs: Outputs,
-    batch_size: int = 64,
-    frequencies: int | None = None,
-) -> Tensor:
-    """Predictions in the user's units: numbers; or probabilities, of labels or of classes."""
-    model.eval()
-    dataset = GraphDataset(archive, memory_spectra(archive, frequencies))
-    loader = graph_loader(dataset, EpochBatches(len(dataset), batch_size))
-    parts = [model(batch) for batch in loader]
-    return in_units(outputs, torch.cat(parts) if parts else torch.zeros(0, outputs.num_outputs))
-
-
-def in_units(outputs: Outputs, predictions: Tensor) -> Tensor:
-    """What a model gives → what it means: the user's numbers, or probabilities."""
-    if outputs.kind == "regression":
-        return outputs.restore(predictions)
-    return predictions.softmax(1) if outputs.kind == "multiclass" else predictions.sigmoid()
-
-
 def _predict_table(
-    model: Eigenformer, card: ModelCard, path: Path, smiles: str
+    trained: TrainedModel, path: Path, smiles: str
 ) -> tuple[list[str], Iterator[list[str]]]:
-    assert card.outputs is not None
-    assert card.data is not None
     header, rows = _read_rows(path)
     if smiles not in header:
         reason = unknown(f"column '{smiles}'", smiles, header)
         raise DataError(Problem(str(path), f"{reason}; say --smiles", 1))
-    if card.outputs.level == "node":
+    if trained.outputs.of_nodes:
         raise DataError(f"{path}: the model predicts for nodes; give an archive of graphs")
-    _check_molecules(model, card)
-    added = _free_names([*prediction_names(card.outputs), _REASON], header)
-    return [*header, *added], _predict_rows(model, card, rows, header.index(smiles), len(header))
+    trained.check_molecules()
+    added = _free_names([*trained.outputs.header(), _REASON], header)
+    return [*header, *added], _predict_rows(trained, rows, header.index(smiles), len(header))
 
 
 def _predict_rows(
-    model: Eigenformer,
-    card: ModelCard,
+    trained: TrainedModel,
     rows: list[tuple[list[str], str]],
     column: int,
     width: int,
 ) -> Iterator[list[str]]:
     """Chunk by chunk: each row as it came, its prediction, and why it has none."""
-    assert card.outputs is not None
-    assert card.data is not None
-    outputs, features = card.outputs, featurizer_of(card.data)
-    names = prediction_names(outputs)
+    outputs = trained.outputs
+    names = outputs.header()
     for start in range(0, len(rows), _CHUNK):
         chunk = rows[start : start + _CHUNK]
         graphs: list[MoleculeGraph] = []
@@ -167,40 +124,26 @@ def _predict_rows(
             reason = problem
             if not reason:
                 try:
-                    graphs.append(_molecule(cells[column].strip(), card.data))
+                    graphs.append(trained.molecule(cells[column].strip()))
                 except DataError as error:
                     reason = str(error)
             reasons.append(reason)
         predictions: Iterator[list[str]] = iter(())
         if graphs:
-            archive = molecule_archive(graphs, features)
-            values = predict_graphs(model, archive, outputs, frequencies=card.data.frequencies)
-            predictions = iter([prediction_cells(outputs, row) for row in values.numpy()])
+            values = trained.predict(trained.archive(graphs))
+            predictions = iter([outputs.cells(row) for row in values.numpy()])
         for (cells, _), reason in zip(chunk, reasons, strict=True):
             shown = [*cells, *[""] * (width - len(cells))][:width]
             yield [*shown, *([""] * len(names) if reason else next(predictions)), reason]
 
 
-def _molecule(smiles: str, data: DataConfig) -> MoleculeGraph:
-    graph = featurizer(featurizer_of(data))(smiles)
-    if unseen := unseen_atoms(data, graph.x):
-        words = zinc_words(parse_smiles(smiles))
-        which = ", ".join(sorted({f"'{words[atom]}'" for atom in unseen}))
-        raise DataError(f"'{smiles}': ZINC, on which the model was trained, has no atom {which}")
-    return graph
-
-
-def _predict_archive(
-    model: Eigenformer, card: ModelCard, path: Path
-) -> tuple[list[str], Iterator[list[str]]]:
-    assert card.outputs is not None
-    assert card.data is not None
-    outputs = card.outputs
-    archive = GraphArchive.open(path) if is_archive(path) else _read_unlabelled(path, card)
-    check_columns(card, archive, path)
-    values, reasons = _predict_each(model, archive, outputs, card.data.frequencies)
+def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iterator[list[str]]]:
+    outputs = trained.outputs
+    archive = GraphArchive.open(path) if is_archive(path) else _read_unlabelled(path, trained)
+    check_columns(trained.input_format, archive, path)
+    values, reasons = _predict_each(trained, archive)
     graph_names = archive.names or [str(i) for i in range(len(archive))]
-    nodes, names = outputs.level == "node", prediction_names(outputs)
+    nodes, names = outputs.of_nodes, outputs.header()
     header = ["graph", *(["node"] if nodes else []), *names, _REASON]
 
     def rows() -> Iterator[list[str]]:
@@ -210,18 +153,18 @@ def _predict_archive(
                 if reasons[graph]:
                     yield [*place, *[""] * len(names), reasons[graph]]
                 else:
-                    yield [*place, *prediction_cells(outputs, values[graph][node]), ""]
+                    yield [*place, *outputs.cells(values[graph][node]), ""]
 
     return header, rows()
 
 
 def _predict_each(
-    model: Eigenformer, archive: GraphArchive, outputs: Outputs, frequencies: int | None
+    trained: TrainedModel, archive: GraphArchive
 ) -> tuple[list[np.ndarray], list[str]]:
     """Each graph's prediction, or why the model cannot take it."""
-    sizes = archive.num_nodes.tolist() if outputs.level == "node" else [1] * len(archive)
+    sizes = trained.outputs.rows(archive.num_nodes.tolist())
     try:
-        values = predict_graphs(model, archive, outputs, frequencies=frequencies)
+        values = trained.predict(archive)
         return [part.numpy() for part in values.split(sizes)], [""] * len(archive)
     except ValueError as error:
         problem = error
@@ -229,8 +172,7 @@ def _predict_each(
     for graph in range(len(archive)):
         part, reason = np.zeros((0, 0)), ""
         try:
-            alone = archive.subset([graph])
-            part = predict_graphs(model, alone, outputs, frequencies=frequencies).numpy()
+            part = trained.predict(archive.subset([graph])).numpy()
         except ValueError as error:
             reason = str(error).removeprefix("graph 0 of the batch: ")
         found.append(part)
@@ -240,44 +182,12 @@ def _predict_each(
     return found, reasons
 
 
-def _read_unlabelled(path: Path, card: ModelCard) -> GraphArchive:
+def _read_unlabelled(path: Path, trained: TrainedModel) -> GraphArchive:
     """Graphs without their targets, which are ignored."""
-    assert card.data is not None
     if form_of(path) != "tables":
         return read_own(path).archive
-    options = OwnData(undirected=card.data.undirected)
-    return read_graph_tables(path, options, ignored=card.data.targets)
-
-
-def prediction_names(outputs: Outputs) -> list[str]:
-    """The columns of a prediction."""
-    if outputs.kind == "regression":
-        return [f"predicted_{name}" for name in _names(outputs)]
-    classes = ["predicted_class"] if outputs.kind == "multiclass" else []
-    return [*classes, *(f"probability_{name}" for name in _names(outputs))]
-
-
-def prediction_cells(outputs: Outputs, values: np.ndarray) -> list[str]:
-    """One prediction as text, with all its digits: read again, it is the same number."""
-    cells = [str(value) for value in values]  # NumPy writes as many as its type has
-    if outputs.kind != "multiclass":
-        return cells
-    return [_names(outputs)[int(np.argmax(values))], *cells]
-
-
-def _names(outputs: Outputs) -> tuple[str, ...]:
-    return outputs.names or tuple(map(str, range(outputs.num_outputs)))
-
-
-def _check_molecules(model: Eigenformer, card: ModelCard) -> None:
-    """Whether the model was trained on what a SMILES becomes."""
-    assert card.data is not None
-    archive = molecule_archive([_molecule("CO", card.data)], featurizer_of(card.data))
-    try:
-        spectra = memory_spectra(archive, card.data.frequencies)
-        try_model(model.config, GraphDataset(archive, spectra))
-    except ValueError as error:
-        raise DataError(f"the model was not trained on molecules from SMILES: {error}") from None
+    options = ReadOptions(undirected=trained.input_format.undirected)
+    return read_graph_tables(path, options, ignored=trained.input_format.target_columns)
 
 
 def _free_names(names: list[str], taken: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ import torch
 
 from eigenformer.config import RunConfig
 from eigenformer.model_folder import ModelCard, save_model
-from eigenformer.models.eigenformer import Eigenformer
+from eigenformer.models.base import Model
 from eigenformer.targets import Target
 from eigenformer.training.environment import git_revision, versions
 from eigenformer.training.loading import TrainingData
@@ -35,7 +35,7 @@ class RunWriter:
         config: RunConfig,
         data: TrainingData,
         folder: RunFolder,
-        model: Eigenformer,
+        model: Model,
         outputs: Target,
     ) -> None:
         self.config, self.data, self.folder = config, data, folder
@@ -46,18 +46,17 @@ class RunWriter:
 
     def save_best(self, epoch: int, validation: float) -> None:
         """Writes the model as it is now, with the epoch and its validation metric."""
-        columns = self.data.archive.meta.get("columns", {})
         card = ModelCard(
             architecture=self.config.model,
             outputs=self.outputs,
+            input_format=self.data.input_format,
             # Only the file's name: the folder may be given away.
             data=replace(self.config.data, dataset=Path(self.config.data.dataset).name),
+            training=self.config.training,
             preset=self.config.preset,
             seed=self.config.seed,
             epoch=epoch,
             validation=None if validation != validation else validation,
-            node_features=tuple(columns.get("x", ())),
-            edge_features=tuple(columns.get("edge_attr", ())),
         )
         save_model(self.folder.path, self.model, card)
 
@@ -74,7 +73,7 @@ class RunWriter:
             "epochs_planned": config.training.epochs,
             "graphs": {name: len(graphs) for name, graphs in self.data.splits.items()},
             "limit": config.data.limit,
-            "size": config.data.size,
+            "size": getattr(config.data, "size", None),
             **known,
             "threads": torch.get_num_threads(),
             "processes": processes(config),

@@ -1,0 +1,231 @@
+"""The settings of data: a benchmark, or the user's own; and what a model must know to predict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from eigenformer.config.settings import ConfigError, Settings, setting_types
+from eigenformer.nearest import unknown
+from eigenformer.options import SplitBy
+
+FRACTIONS = (0.8, 0.1, 0.1)
+"""The usual sizes of train, val and test."""
+
+
+@dataclass(frozen=True)
+class ReadOptions(Settings):
+    """How the user's own graphs are read.
+
+    Args:
+        smiles: Tables of molecules: the column with SMILES.
+        targets: The columns to predict: of the table of molecules, of ``graphs`` or of ``nodes``.
+        identifier: Tables of molecules: a column with unique values, to name molecules by.
+        split_column: Tables: the column that says ``train``, ``val`` or ``test``.
+        task: What the targets are: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
+            None to tell by their values.
+        featurizer: How molecules become graphs: ``ogb`` or ``zinc``.
+        undirected: Plain tables: edges go both ways, even if they are listed in one direction.
+    """
+
+    smiles: str = "smiles"
+    targets: tuple[str, ...] = ()
+    identifier: str | None = None
+    split_column: str | None = None
+    task: str | None = None
+    featurizer: str = "ogb"
+    undirected: bool = False
+
+    def check(self) -> None:
+        for name in self.targets:
+            if self.targets.count(name) > 1:
+                raise ConfigError(f"targets: '{name}' is named twice")
+        if self.task is not None:
+            from eigenformer.targets import target_class
+
+            target_class(self.task)
+
+
+@dataclass(frozen=True)
+class SplitOptions(Settings):
+    """How the user's own graphs are split.
+
+    Args:
+        split_by: ``random``, ``stratified``, ``scaffold``, or ``column`` for the split that the
+            data carries; None for that one where there is one. Training then splits data without
+            one at random.
+        fractions: Sizes of train, val and test.
+        split_seed: Seed of the split.
+    """
+
+    split_by: SplitBy | None = None
+    fractions: tuple[float, ...] = FRACTIONS
+    split_seed: int = 0
+
+    def check(self) -> None:
+        parts = len(self.fractions) == 3 and all(0 <= part <= 1 for part in self.fractions)
+        if not parts or abs(sum(self.fractions) - 1) > 1e-6:
+            raise ConfigError(
+                f"fractions: three numbers that add up to 1 (train, val, test), got "
+                f"{self.fractions}"
+            )
+        if self.split_seed < 0:
+            raise ConfigError(f"split_seed: must not be negative, got {self.split_seed}")
+
+
+@dataclass(frozen=True)
+class OwnData(ReadOptions, SplitOptions):
+    """The user's own data: a table of molecules, a folder of graphs, or an archive.
+
+    Args:
+        dataset: The path to the table, folder or archive.
+        smiles: Tables of molecules: the column with SMILES.
+        targets: The columns to predict: of the table of molecules, of ``graphs`` or of ``nodes``.
+        identifier: Tables of molecules: a column with unique values, to name molecules by.
+        split_column: Tables: the column that says ``train``, ``val`` or ``test``.
+        task: What the targets are: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
+            None to tell by their values.
+        metric: The metric that selects the best epoch: ``mae``, ``rmse``, ``r2``, ``accuracy``,
+            ``weighted_accuracy``, ``f1``, ``auroc`` or ``average_precision``; None for what is
+            usual for the task.
+        split_by: ``random``, ``stratified``, ``scaffold``, or ``column`` for the split that the
+            data carries; None for that one where there is one, else ``random``.
+        fractions: Sizes of train, val and test.
+        split_seed: Seed of the split.
+        featurizer: How molecules become graphs: ``ogb`` or ``zinc``.
+        undirected: Plain tables: edges go both ways, even if they are listed in one direction.
+        max_bad_rows: The share of unreadable rows above which nothing is trained.
+        limit: Graphs to take from each split, for a quick look; None for all.
+        num_frequencies: Keep this many of the lowest frequencies; None for all.
+    """
+
+    dataset: str = dataclasses.field(kw_only=True)
+    metric: str | None = None
+    max_bad_rows: float = 0.05
+    limit: int | None = None
+    num_frequencies: int | None = None
+    kind: Literal["own"] = "own"
+
+    def check(self) -> None:
+        ReadOptions.check(self)
+        SplitOptions.check(self)
+        _check_counts(self, "limit", "num_frequencies")
+        if not 0 <= self.max_bad_rows <= 1:
+            raise ConfigError(f"max_bad_rows: a share in [0, 1], got {self.max_bad_rows}")
+        check_split_column(self, self)
+        if self.metric is not None:
+            from eigenformer.targets import known_metrics
+
+            if self.metric not in (known := known_metrics()):
+                raise ConfigError(unknown(f"metric: '{self.metric}'", self.metric, known))
+
+    @property
+    def name(self) -> str:
+        """What to call the data: the file's name without its ending."""
+        return Path(self.dataset).name.split(".")[0]
+
+    def reading(self) -> ReadOptions:
+        """How the data is read."""
+        return ReadOptions(**{name: getattr(self, name) for name in setting_types(ReadOptions)})
+
+    def splitting(self) -> SplitOptions:
+        """How the data is split."""
+        return SplitOptions(**{name: getattr(self, name) for name in setting_types(SplitOptions)})
+
+
+@dataclass(frozen=True)
+class BenchmarkData(Settings):
+    """One of the paper's benchmarks.
+
+    Args:
+        dataset: Its name.
+        limit: Graphs to take from each split, for a quick look; None for all.
+        num_frequencies: Keep this many of the lowest frequencies; None for all.
+        size: ``pattern`` and ``cluster``: how many graphs to generate; None for the paper's.
+        generator_seed: ``pattern`` and ``cluster``: which graphs to generate.
+        official: ``pattern`` and ``cluster``: the published graphs, instead of generating any.
+    """
+
+    dataset: str
+    limit: int | None = None
+    num_frequencies: int | None = None
+    size: int | None = None
+    generator_seed: int = 0
+    official: bool = False
+    kind: Literal["benchmark"] = "benchmark"
+
+    def check(self) -> None:
+        _check_counts(self, "limit", "size", "num_frequencies")
+
+    @property
+    def name(self) -> str:
+        """What to call the data."""
+        return self.dataset
+
+
+DataConfig = BenchmarkData | OwnData
+"""What a model is trained on; ``kind`` says which."""
+
+
+@dataclass(frozen=True)
+class InputFormat(Settings):
+    """What a model must know of its input to predict: how raw data becomes its graphs.
+
+    Args:
+        featurizer: How molecules become graphs; None for graphs that are not molecules.
+        smiles: The column with SMILES.
+        target_columns: The columns that were predicted; predictions ignore them.
+        node_features: The columns of the table of nodes, in order; empty where they have no names.
+        edge_features: The columns of the table of edges.
+        undirected: Plain tables: edges go both ways.
+        num_frequencies: How many of the lowest frequencies to keep; None for all.
+        unknown_type: The node type that stands for all types that the training data does not
+            have; None where there is no such type.
+    """
+
+    featurizer: str | None = None
+    smiles: str = "smiles"
+    target_columns: tuple[str, ...] = ()
+    node_features: tuple[str, ...] = ()
+    edge_features: tuple[str, ...] = ()
+    undirected: bool = False
+    num_frequencies: int | None = None
+    unknown_type: int | None = None
+
+
+def with_kind(values: Mapping[str, Any], benchmarks: Container[str]) -> dict[str, Any]:
+    """Plain settings of data with the ``kind`` that the name of the dataset asks for.
+
+    Settings of the other kind are dropped where they say nothing, else they are an error. A path
+    is never a benchmark: ``./zinc`` is the user's own folder.
+    """
+    values, dataset = dict(values), values.get("dataset")
+    if "kind" in values or not isinstance(dataset, str):
+        return values
+    benchmark = dataset in benchmarks
+    member, other = (BenchmarkData, OwnData) if benchmark else (OwnData, BenchmarkData)
+    defaults = {field.name: field.default for field in dataclasses.fields(other)}
+    for name in defaults.keys() - setting_types(member):
+        if name not in values:
+            continue
+        value = values.pop(name)
+        if (tuple(value) if isinstance(value, list) else value) != defaults[name]:
+            if benchmark:
+                raise ConfigError(f"data.{name}: for your own data; '{dataset}' is a benchmark")
+            raise ConfigError(f"data.{name}: for pattern and cluster only")
+    return {**values, "kind": "benchmark" if benchmark else "own"}
+
+
+def check_split_column(reading: ReadOptions, splitting: SplitOptions) -> None:
+    """Raises where a column and a method of splitting are both given."""
+    if reading.split_column is not None and splitting.split_by not in (None, "column"):
+        raise ConfigError(f"split_by: '{splitting.split_by}' and split_column exclude each other")
+
+
+def _check_counts(settings: Settings, *names: str) -> None:
+    for name in names:
+        if getattr(settings, name) is not None and getattr(settings, name) < 1:
+            raise ConfigError(f"{name}: must be at least 1, got {getattr(settings, name)}")

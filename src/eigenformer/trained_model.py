@@ -1,0 +1,251 @@
+"""A trained model, ready to predict: its weights, what it predicts, and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from eigenformer.config import BenchmarkData, ConfigError, DataConfig, InputFormat, OwnData
+from eigenformer.data.archive import GraphArchive
+from eigenformer.data.batching import GraphDataset
+from eigenformer.data.benchmarks import BENCHMARKS
+from eigenformer.data.errors import DataError
+from eigenformer.data.molecules import (
+    MoleculeGraph,
+    featurizer,
+    molecule_archive,
+    parse_smiles,
+    zinc_words,
+)
+from eigenformer.data.spectra import memory_spectra
+from eigenformer.data.tables import is_table
+from eigenformer.data.workspace import Workspace
+from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
+from eigenformer.models.base import Model
+from eigenformer.options import Backend
+from eigenformer.targets import Target
+from eigenformer.training.features import check_columns, unseen_atoms
+from eigenformer.training.loading import TrainingData, load_data
+from eigenformer.training.planning import check_fit, try_model
+from eigenformer.training.predicting import evaluate, model_device, predict_batches
+from eigenformer.training.run_folder import CONFIG, RunFolder
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A trained model with all that is needed to predict.
+
+    Args:
+        name: What to call it.
+        model: In evaluation mode, on its device.
+        outputs: What it predicts.
+        input_format: How raw inputs become its graphs.
+        data: What it was trained on.
+        batch_size: That of its training, for then figures agree to the last bit.
+        frozen_norms: Whether training ended with batch norms that keep their statistics.
+    """
+
+    name: str
+    model: Model
+    outputs: Target
+    input_format: InputFormat
+    data: DataConfig
+    batch_size: int = 32
+    frozen_norms: bool = False
+
+    @classmethod
+    def open(
+        cls, path: str | Path, device: str | torch.device = "cpu", backend: Backend = "auto"
+    ) -> TrainedModel:
+        """The model of a folder.
+
+        Args:
+            path: A run folder, or any folder with ``model.safetensors`` and ``model.json``.
+            device: Where to compute, for example ``cuda``.
+            backend: How attention is computed.
+        """
+        place = _device(device)
+        model, card = load_model(path, backend)
+        data = _trained_on(Path(path), card)
+        if card.outputs is None or data is None:
+            raise ModelFolderError(f"{path}: the model does not say what it predicts")
+        training = card.training
+        return cls(
+            Path(path).resolve().name,
+            model.to(place),
+            card.outputs,
+            card.input_format,
+            data,
+            32 if training is None else training.batch_size,
+            training is not None and training.epochs_before_freezing < training.epochs,
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return model_device(self.model)
+
+    def default_split(self, dataset: str | None = None) -> str:
+        """Which graphs to look at: ``test``; of other data of the user's own, all."""
+        if dataset is None or dataset in BENCHMARKS:
+            return "test"
+        own = isinstance(self.data, OwnData)
+        return "test" if own and OwnData(dataset=dataset).name == self.data.name else "all"
+
+    def graphs(
+        self,
+        workspace: Workspace | None = None,
+        split: str | None = None,
+        dataset: str | None = None,
+        columns: Mapping[str, Any] | None = None,
+    ) -> GraphDataset:
+        """Graphs of the data that the model was trained on, or of other data with targets.
+
+        Args:
+            workspace: Where raw files and prepared graphs are (default: as the environment says).
+            split: Which graphs: ``train``, ``val``, ``test`` or ``all`` (default: as
+                :meth:`default_split` says).
+            dataset: Other data than the model was trained on, or the same in another place.
+            columns: Settings of ``dataset`` that are not as in training: ``smiles``, ``targets``.
+        """
+        if columns and dataset is None:
+            raise ModelFolderError(f"{', '.join(columns)}: of other data; say --data")
+        config = self.data
+        if dataset is not None:
+            config = self._other(dataset)
+            if columns and isinstance(config, BenchmarkData):
+                names = ", ".join(columns)
+                raise ModelFolderError(f"{names}: for your own data; '{dataset}' is a benchmark")
+            config = config.replace(**(columns or {}))
+        split = split or self.default_split(dataset)
+        data = load_data(config, workspace, self.model.needs_spectrum)
+        if dataset is not None:
+            check_columns(self.input_format, data.archive, dataset)
+            data = self._understood(data)
+        # The data's own standardisation is not the model's.
+        check_fit(self.model.config, data, self.name)
+        graphs = data.dataset(split)
+        if not len(graphs):
+            raise ModelFolderError(f"{config.dataset}: no graphs in the split '{split}'")
+        return graphs
+
+    def evaluate(self, graphs: GraphDataset) -> dict[str, float]:
+        """All metrics that suit the model, on these graphs."""
+        return evaluate(self.model, graphs, self.outputs, self.batch_size)
+
+    def predict(
+        self, graphs: GraphDataset | GraphArchive | Sequence[Data], batch_size: int = 64
+    ) -> Tensor:
+        """Predictions in the user's units: numbers; or probabilities, of labels or of classes.
+
+        Args:
+            graphs: With their spectra, but for an archive, whose spectra are computed.
+            batch_size: Graphs at a time.
+        """
+        if isinstance(graphs, GraphArchive):
+            graphs = self.dataset(graphs)
+        parts = [found.output for found in predict_batches(self.model, graphs, batch_size)]
+        empty = torch.zeros(0, self.model.config.out_channels)
+        return self.outputs.in_units(torch.cat(parts) if parts else empty)
+
+    def dataset(self, archive: GraphArchive) -> GraphDataset:
+        """The graphs of an archive as the model takes them, their spectra computed."""
+        if not self.model.needs_spectrum:
+            return GraphDataset(archive)
+        return GraphDataset(archive, memory_spectra(archive, self.input_format.num_frequencies))
+
+    def molecules(self, smiles: Sequence[str]) -> GraphArchive:
+        """The graphs of molecules, as the model was trained on them."""
+        return self.archive([self.molecule(text) for text in smiles])
+
+    def archive(self, graphs: Sequence[MoleculeGraph]) -> GraphArchive:
+        """An archive of such graphs of molecules."""
+        return molecule_archive(graphs, self.featurizer)
+
+    @property
+    def featurizer(self) -> str:
+        """How a SMILES becomes a graph; raises for a model of graphs that are not molecules."""
+        if self.input_format.featurizer is None:
+            raise DataError("the model was not trained on molecules from SMILES")
+        return self.input_format.featurizer
+
+    def molecule(self, smiles: str) -> MoleculeGraph:
+        """The graph of a SMILES; raises for atoms that the training data does not have."""
+        graph = featurizer(self.featurizer)(smiles)
+        if unseen := unseen_atoms(self.input_format, graph.x):
+            words = zinc_words(parse_smiles(smiles))
+            which = ", ".join(sorted({f"'{words[atom]}'" for atom in unseen}))
+            name = self.data.name.upper()
+            raise DataError(
+                f"'{smiles}': {name}, on which the model was trained, has no atom {which}"
+            )
+        return graph
+
+    def check_molecules(self) -> None:
+        """Raises unless the model was trained on what a SMILES becomes."""
+        try:
+            try_model(self.model.config, self.dataset(self.molecules(["CO"])))
+        except DataError:
+            raise
+        except ValueError as error:
+            raise DataError(
+                f"the model was not trained on molecules from SMILES: {error}"
+            ) from None
+
+    def _other(self, dataset: str) -> DataConfig:
+        """Other data of the same kind: what the targets are is not guessed again."""
+        common: dict[str, Any] = {
+            "dataset": dataset,
+            "limit": self.data.limit,
+            "num_frequencies": self.input_format.num_frequencies,
+        }
+        if dataset in BENCHMARKS:
+            same = isinstance(self.data, BenchmarkData)
+            return self.data.replace(dataset=dataset) if same else BenchmarkData(**common)
+        if isinstance(self.data, OwnData):
+            config = self.data.replace(dataset=dataset)
+        else:
+            names = {"smiles": self.input_format.smiles, "undirected": self.input_format.undirected}
+            config = OwnData(**common, **names)
+            if is_table(Path(dataset)):
+                config = config.replace(featurizer=self.featurizer)
+        if is_table(Path(dataset)):
+            config = config.replace(task=self.outputs.kind)
+        return config
+
+    def _understood(self, data: TrainingData) -> TrainingData:
+        """Other data, its classes with the numbers that the model has for them."""
+        outputs, theirs = self.outputs, data.outputs
+        field = data.archive.fields["y"]
+        try:
+            values = outputs.renumbered(theirs, field.values)
+        except ConfigError as error:
+            raise ModelFolderError(f"{data.name}: {error}") from None
+        archive = data.archive.with_field("y", replace(field, values=values))
+        return replace(data, archive=archive, outputs=outputs)
+
+
+def _trained_on(path: Path, card: ModelCard) -> DataConfig | None:
+    """What a model was trained on: by its run's settings, which know where the data is.
+
+    A card alone only knows what it is called.
+    """
+    if (path / CONFIG).is_file():
+        return RunFolder.open(path).read_config().data
+    return card.data
+
+
+def _device(name: str | torch.device) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # AssertionError: PyTorch without CUDA
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device '{name}': cannot be used here ({reason})") from None
+    return device

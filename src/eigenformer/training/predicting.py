@@ -1,0 +1,110 @@
+"""The one loop that predicts: batches of graphs in, what a model says of them out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Batch, Data
+
+from eigenformer.data.batching import GraphDataset
+from eigenformer.targets import Target
+from eigenformer.training.modes import evaluation_mode
+from eigenformer.training.scores import Score
+from eigenformer.training.seeding import derived_seed
+
+Transform = Callable[[Batch, np.ndarray], Batch]
+"""Changes a batch before it is predicted, knowing the places of its graphs in their archive."""
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedBatch:
+    """Some graphs and what a model says of them, on the CPU.
+
+    Args:
+        batch: The graphs, as they were stored.
+        places: Of each graph: its place in the archive, or in the sequence it came from.
+        output: ``[graphs, out]`` or ``[nodes, out]``, as the model gives it.
+        attention: Of each layer, of each graph, ``[heads, n, n]``; empty unless asked for.
+    """
+
+    batch: Batch
+    places: np.ndarray
+    output: Tensor
+    attention: list[list[Tensor]]
+
+
+@torch.no_grad()
+def predict_batches(
+    model: nn.Module,
+    graphs: GraphDataset | Sequence[Data],
+    batch_size: int = 64,
+    transform: Transform | None = None,
+    return_attention: bool = False,
+) -> Iterator[PredictedBatch]:
+    """Predicts for all graphs in order, in evaluation mode, on the device that the model is on.
+
+    Args:
+        model: The model.
+        graphs: A dataset, or PyG graphs with their spectra.
+        batch_size: Graphs at a time.
+        transform: Applied to each batch before it is predicted.
+        return_attention: Whether to ask for attention, too.
+    """
+    device = model_device(model)
+    with evaluation_mode(model):
+        for start in range(0, len(graphs), batch_size):
+            chosen = np.arange(start, min(start + batch_size, len(graphs)))
+            if isinstance(graphs, GraphDataset):
+                batch, places = graphs.batch(chosen), graphs.indices[chosen]
+            else:
+                batch, places = Batch.from_data_list([graphs[i] for i in chosen]), chosen
+            given = batch if transform is None else transform(batch, places)
+            if device.type != "cpu":
+                given = copy.copy(given).to(device)  # PyG moves a batch in place
+            attention: list[list[Tensor]] = []
+            if return_attention:
+                output, layers = model(given, return_attention=True)
+                attention = [[weights.cpu() for weights in layer] for layer in layers]
+            else:
+                output = model(given)
+            yield PredictedBatch(batch, places, output.cpu(), attention)
+
+
+def evaluate(
+    model: nn.Module,
+    graphs: GraphDataset,
+    outputs: Target,
+    batch_size: int = 32,
+    metrics: Sequence[str] | None = None,
+    transform: Transform | None = None,
+) -> dict[str, float]:
+    """The metrics of a model on a set of graphs, each of them used once.
+
+    Args:
+        model: The model.
+        graphs: The graphs.
+        outputs: What it predicts.
+        batch_size: Graphs at a time.
+        metrics: Which metrics (default: all that suit).
+        transform: Applied to each batch before it is predicted.
+    """
+    score = Score(outputs, outputs.metrics if metrics is None else metrics)
+    for found in predict_batches(model, graphs, batch_size, transform):
+        score.update(found.output, outputs.read(found.batch))
+    return score.compute_all()
+
+
+def model_device(model: nn.Module) -> torch.device:
+    """Where the weights of a model are."""
+    weights = next(model.parameters(), None)
+    return torch.device("cpu") if weights is None else weights.device
+
+
+def frequency_seeds(draw: int, places: np.ndarray) -> list[int]:
+    """The seeds of a draw of frequencies: functions of the draw and of each graph's place."""
+    return [derived_seed(draw, "frequencies", int(place)) for place in places]
