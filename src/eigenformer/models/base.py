@@ -96,8 +96,8 @@ class Model(nn.Module):
     @property
     def output_bias(self) -> nn.Parameter | None:
         """The bias that is added to every prediction, where the head ends with one."""
-        last = last_linear(self.head)
-        return None if last is None else last.bias
+        last = self.head[-1] if isinstance(self.head, nn.Sequential) else self.head
+        return last.bias if isinstance(last, nn.Linear) else None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -121,11 +121,5 @@ class Model(nn.Module):
 
         model = load_model(folder)[0]
         if not isinstance(model, cls):
-            raise TypeError(f"{folder}: holds a {type(model).__name__}, not a {cls.__name__}")
+            raise TypeError(f"{folder}: holds {type(model).__name__}, not {cls.__name__}")
         return model
-
-
-def last_linear(head: nn.Module) -> nn.Linear | None:
-    """The linear map that a head ends with, if it does."""
-    last = head[-1] if isinstance(head, nn.Sequential) else head
-    return last if isinstance(last, nn.Linear) else None

@@ -16,7 +16,7 @@ from eigenformer.edges import Edges
 from eigenformer.encoders import build_encoder
 from eigenformer.kernels import AttentionKernel, Backend, make_kernel
 from eigenformer.layer import DegreeScaler, EigenformerLayer
-from eigenformer.models.base import Model, Parts, last_linear  # noqa: F401 (training/loop.py)
+from eigenformer.models.base import Model, Parts
 from eigenformer.node_potentials import NodePotentials
 from eigenformer.parts import Part, make_head
 from eigenformer.ragged import RaggedGraphs
