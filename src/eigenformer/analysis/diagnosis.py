@@ -88,7 +88,7 @@ class Diagnosis:
 
 
 def diagnose(
-    model: Eigenformer,
+    model: Model,
     dataset: GraphDataset,
     outputs: Target,
     limit: int | None = None,

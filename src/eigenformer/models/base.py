@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import global_add_pool, global_mean_pool
 
-from eigenformer.config import NetworkConfig
+from eigenformer.config import ModelConfig, NetworkConfig
 from eigenformer.encoders import FeatureEncoder, checked_features
 from eigenformer.options import Backend
 
@@ -38,7 +38,7 @@ class Model(nn.Module):
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config = cast(ModelConfig, config)  # one more network is one more name there
 
     @property
     def needs_spectrum(self) -> bool:
@@ -112,7 +112,7 @@ class Model(nn.Module):
         """Writes ``model.safetensors`` and ``model.json``: weights and architecture."""
         from eigenformer.model_folder import save_model
 
-        save_model(folder, self)  # type: ignore[arg-type]
+        save_model(folder, self)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
