@@ -11,10 +11,11 @@ import torch
 import torch.distributed as dist
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch
 
 from eigenformer.config import TrainingConfig
 from eigenformer.data.fields import SPLITS
+from eigenformer.frequencies import sample_for
 from eigenformer.targets import Target
 from eigenformer.training.modes import freeze_norms, recompute_statistics
 from eigenformer.training.schedule import learning_rate_factor, warmup_steps
@@ -134,7 +135,7 @@ class TrainingModule(pl.LightningModule):
 
     def _step(self, split: str, batch: Batch) -> tuple[Tensor, Tensor]:
         if split == "train":
-            predictions = self.model(batch)
+            predictions = self.model(sample_for(getattr(self.model, "config", None), batch))
         else:  # in full precision, as the model is used later
             with torch.autocast(self.device.type, enabled=False):
                 predictions = self.model(batch)
@@ -178,8 +179,3 @@ class TrainingModule(pl.LightningModule):
             if buffer.is_floating_point():
                 dist.all_reduce(buffer)
                 buffer /= self.trainer.world_size
-
-
-def read_targets(outputs: Target, batch: Data) -> Tensor:
-    """The former name of :meth:`Target.read`."""
-    return outputs.read(batch)
