@@ -108,7 +108,11 @@ def test_numbers_of_numpy_are_numbers():
 
 def test_the_kind_tells_the_network():
     preset = load_preset("zinc")
-    values = {"data": {"dataset": "zinc"}, "preset": "zinc", "training": preset.training.to_dict()}
+    values = {
+        "data": {"dataset": "zinc", "kind": "benchmark"},
+        "preset": "zinc",
+        "training": preset.training.to_dict(),
+    }
     model = {**SETTINGS, "kind": "message_passing", "convolution": "gcn"}
     config = RunConfig.from_dict({**values, "model": model}).model
     assert (config.convolution, config.needs_spectrum) == ("gcn", False)

@@ -18,6 +18,7 @@ from eigenformer.data.benchmarks import builder
 from eigenformer.data.fields import SPLITS
 from eigenformer.data.workspace import Workspace
 from eigenformer.training.loading import load_data
+from eigenformer.training.planning import plan
 
 PEPTIDES = ("peptides-func", "peptides-struct")
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from eigenformer.data.batching import GraphDataset
-from eigenformer.models.eigenformer import Eigenformer
+from eigenformer.models import Model
 from eigenformer.targets import Target
-from eigenformer.training.evaluation import seeded_batches
-from eigenformer.training.modes import evaluation_mode
+from eigenformer.training.predicting import predict_batches
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +35,16 @@ class GraphErrors:
         return [int(graph) for graph in order if np.isfinite(known[graph])]
 
 
-@torch.no_grad()
 def graph_errors(
-    model: Eigenformer, dataset: GraphDataset, outputs: Target, batch_size: int = 64
+    model: Model, dataset: GraphDataset, outputs: Target, batch_size: int = 64
 ) -> GraphErrors:
     """What a model says about each graph, and how far that is from the truth."""
     predictions: list[Tensor] = []
     targets: list[Tensor] = []
-    with evaluation_mode(model):
-        for batch, _ in seeded_batches(dataset, batch_size):
-            rows = outputs.rows(batch.ptr.diff().tolist())
-            predictions += outputs.in_units(model(batch)).split(rows)
-            targets += outputs.read(batch).split(rows)
+    for found in predict_batches(model, dataset, batch_size):
+        rows = outputs.rows(found.batch.ptr.diff().tolist())
+        predictions += outputs.in_units(found.output).split(rows)
+        targets += outputs.read(found.batch).split(rows)
     pairs = zip(predictions, targets, strict=True)
     return GraphErrors(
         tuple(prediction.numpy() for prediction in predictions),

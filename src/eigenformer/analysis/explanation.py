@@ -88,6 +88,7 @@ def explain(
     """
     workspace = workspace or Workspace.resolve()
     expected, model = trained.input_format, trained.model
+    filters = learned_filters(model)  # before any work: not every network has some
     if source in SPLITS:
         subject = _own_graph(trained, source, index or 0, workspace)
     else:
@@ -113,7 +114,7 @@ def explain(
         trained.outputs.in_units(seen.prediction).numpy(),
         _target(trained.outputs, subject.data, len(seen.prediction)),
         seen.weights.numpy(),
-        learned_filters(model),
+        filters,
         unseen_atoms(expected, subject.data.x),
     )
 

@@ -133,7 +133,7 @@ def untrained(model: Eigenformer, seed: int = 0) -> Eigenformer:
     """The same architecture with new weights: what there is before anything is learned."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return build_model(model.config, model.backend).to(next(model.parameters()).dtype)
+        return build_model(model.config, model.backend).to(next(model.parameters()))
 
 
 def match_table(learned: Matches, new: Matches) -> str:

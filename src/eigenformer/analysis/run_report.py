@@ -16,8 +16,9 @@ from eigenformer.analysis.graph_view import GraphView, view_graph
 from eigenformer.config import RunConfig
 from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.paper_tables import PAPER_TABLES, paper_table
-from eigenformer.model_folder import load_model, read_card
+from eigenformer.model_folder import read_card
 from eigenformer.targets import Target
+from eigenformer.trained_model import TrainedModel
 from eigenformer.training.loading import load_data
 from eigenformer.training.run_folder import RunFolder
 
@@ -139,7 +140,9 @@ def report_run(
     if not summary:
         missing["summary"] = "the run has not come to the end of an epoch"
     card = _try(missing, "model", lambda: read_card(path))
-    filters = _try(missing, "filters", lambda: learned_filters(load_model(path)[0], samples=65))
+    filters = _try(
+        missing, "filters", lambda: learned_filters(TrainedModel.open(path).model, samples=65)
+    )
 
     def test() -> TestResults:
         return _test(folder, examples, workspace)
@@ -184,25 +187,23 @@ def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None
 
 
 def _test(folder: RunFolder, examples: int, workspace: Workspace | None) -> TestResults:
-    model, card = load_model(folder.path)
-    assert card.outputs is not None
-    config = folder.read_config()
-    data = load_data(config.data, workspace)
+    trained = TrainedModel.open(folder.path)
+    data = load_data(trained.data, workspace, trained.model.needs_spectrum)
     if not len(data.splits["test"]):
         raise ValueError("there are no test graphs")
-    found = graph_errors(model, data.dataset("test"), card.outputs, config.training.batch_size)
+    found = graph_errors(trained.model, data.dataset("test"), trained.outputs, trained.batch_size)
     places = data.splits["test"]
     small = data.archive.num_nodes[places] <= MOST_NODES
     order = [graph for graph in found.worst(len(places)) if small[graph]]
     drawn = tuple(
         Example(
             graph,
-            view_graph(data.archive, int(places[graph]), config.data.num_frequencies),
+            view_graph(data.archive, int(places[graph]), trained.input_format.num_frequencies),
             found.predictions[graph],
             found.targets[graph],
             float(found.errors[graph]),
         )
         for graph in order[:examples]
     )
-    pairs = card.outputs.pairs(found.predictions, found.targets)
+    pairs = trained.outputs.pairs(found.predictions, found.targets)
     return TestResults(found.errors, pairs, drawn)

@@ -132,12 +132,12 @@ def _attention(arguments: argparse.Namespace) -> Picture:
 
 def _filters(arguments: argparse.Namespace) -> Picture:
     from eigenformer.analysis.filters import learned_filters
-    from eigenformer.model_folder import load_model
+    from eigenformer.models import Model
     from eigenformer.plots.filters import draw_filters
 
-    model, _ = load_model(arguments.run_folder)
+    filters = learned_filters(Model.load(arguments.run_folder))
     name = arguments.run_folder.resolve().name
-    return draw_filters(learned_filters(model), name, arguments.layer, arguments.head)
+    return draw_filters(filters, name, arguments.layer, arguments.head)
 
 
 def _training(arguments: argparse.Namespace) -> Picture:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from eigenformer.analysis.curves import metric_name
 from eigenformer.analysis.run_report import Comparison, Example, RunReport
-from eigenformer.config import load_preset
+from eigenformer.config import EigenformerConfig, load_preset
 from eigenformer.experiments.paper_tables import format_result
 from eigenformer.pages.charts import Line, line_chart, scatter_chart, small_multiples
 from eigenformer.pages.graph_svg import graph_svg
@@ -191,16 +191,12 @@ def _example(outputs: Target, example: Example) -> dict[str, Any]:
 
 
 def _settings(report: RunReport) -> dict[str, str]:
-    model, training, summary = report.config.model, report.config.training, report.summary
+    training, summary = report.config.training, report.summary
     graphs = summary.get("graphs") or {}
     versions = summary.get("versions") or {}
     return {
         "graphs": ", ".join(f"{name} {count}" for name, count in graphs.items()),
-        "layers × heads": f"{model.layers} × {model.heads}",
-        "width d, φ width p": f"{model.hidden_dim}, {model.phi_width}",
-        "feature attention": "yes" if model.feature_attention else "no",
-        "dropout, of attention": f"{model.dropout:g}, {model.attention_dropout:g}",
-        "frequencies in training": _frequencies(report),
+        **_architecture(report),
         "batch size": str(training.batch_size),
         "learning rate": f"{training.learning_rate:g}, warm-up {training.warmup_epochs:g} epochs",
         "weight decay": f"{training.weight_decay:g}",
@@ -221,8 +217,25 @@ def _yaml(report: RunReport) -> str:
     return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
 
 
-def _frequencies(report: RunReport) -> str:
-    model, lowest = report.config.model, report.config.data.num_frequencies
+def _architecture(report: RunReport) -> dict[str, str]:
+    model = report.config.model
+    if not isinstance(model, EigenformerConfig):
+        return {
+            "network": model.convolution,
+            "layers": str(model.layers),
+            "width d": str(model.hidden_dim),
+            "dropout": f"{model.dropout:g}",
+        }
+    return {
+        "layers × heads": f"{model.layers} × {model.heads}",
+        "width d, φ width p": f"{model.hidden_dim}, {model.phi_width}",
+        "feature attention": "yes" if model.feature_attention else "no",
+        "dropout, of attention": f"{model.dropout:g}, {model.attention_dropout:g}",
+        "frequencies in training": _frequencies(model, report.config.data.num_frequencies),
+    }
+
+
+def _frequencies(model: EigenformerConfig, lowest: int | None) -> str:
     part = "all" if lowest is None else f"the lowest {lowest}"
     if model.frequency_fraction == 1:
         return part
