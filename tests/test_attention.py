@@ -6,7 +6,8 @@ from torch_geometric.data import Batch
 
 from eigenformer import SpectrumAwareAttention
 from eigenformer.attention import signed_sqrt
-from eigenformer.edges import EncodedEdges
+from eigenformer.edges import Edges
+from eigenformer.ragged import RaggedGraphs
 from tests.graphs import graph, named_graphs, random_batch
 
 
@@ -35,7 +36,8 @@ def test_gradcheck(backend, feature_attention, thorough):
 
     def attend(x, e, none, *parameters):
         state = dict(zip(names, parameters, strict=True))
-        return torch.func.functional_call(layer, state, (x, batch, EncodedEdges(e, none)))
+        edges = Edges.of(e, RaggedGraphs.from_data(batch), none)
+        return torch.func.functional_call(layer, state, (x, batch, edges))
 
     inputs = [torch.randn(s, 4).double() for s in (batch.num_nodes, batch.num_edges)]
     inputs = [*inputs, torch.randn(4).double(), *(p.detach() for p in parameters)]

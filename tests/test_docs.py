@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from eigenformer import targets
 from eigenformer.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -18,10 +19,12 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_snippets_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(targets, "KINDS", dict(targets.KINDS))  # a snippet adds one
     snippets = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.S | re.M)
     namespace: dict[str, object] = {}
     for number, snippet in enumerate(snippets):
-        exec(compile(snippet, f"{page.name}[{number}]", "exec"), namespace)
+        code = compile(snippet, f"{page.name}[{number}]", "exec", dont_inherit=True)
+        exec(code, namespace)
     if page.name == "README.md":
         assert namespace["attention"][0][0].shape == (8, 3, 3)  # type: ignore[index]
         assert namespace["nodes"].shape == (6, 72)  # type: ignore[attr-defined]

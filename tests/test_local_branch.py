@@ -8,7 +8,7 @@ from torch import nn
 from torch_geometric.nn import GINEConv
 
 from eigenformer import EigenformerLayer
-from eigenformer.edges import EncodedEdges
+from eigenformer.edges import Edges
 from eigenformer.local_branch import LocalBranch
 from eigenformer.ragged import RaggedGraphs
 from tests.graphs import graph, random_batch
@@ -24,7 +24,7 @@ def test_is_pygs_gine_with_all_gradients(dtype):
     x = torch.randn(batch.num_nodes, 6, dtype=dtype, requires_grad=True)
     e = torch.randn(batch.num_edges, 6, dtype=dtype, requires_grad=True)
     found = []
-    for out in (branch(x, graphs, EncodedEdges(e)), conv(x, batch.edge_index, e)):
+    for out in (branch(x, graphs, Edges(e)), conv(x, batch.edge_index, e)):
         gradients = torch.autograd.grad(out.square().sum(), [x, e, *branch.parameters()])
         found.append([out, *gradients])
     for mine, theirs in zip(*found, strict=True):
@@ -40,11 +40,11 @@ def test_rows_that_edges_share_change_nothing(dtype):
     kinds, kind = torch.randn(3, 4, dtype=dtype), torch.randint(3, (edges,))
     factors, coefficients = torch.randn(2, 4, dtype=dtype), torch.randn(edges, 2, dtype=dtype)
     for shared, rows in (
-        (EncodedEdges(kinds, none, kind=kind), kinds[kind]),
-        (EncodedEdges(factors, none, coefficients=coefficients), none + coefficients @ factors),
-        (EncodedEdges(factors, coefficients=coefficients), coefficients @ factors),
+        (Edges(kinds, none, kinds=kind), kinds[kind]),
+        (Edges(factors, none, coefficients=coefficients), none + coefficients @ factors),
+        (Edges(factors, coefficients=coefficients), coefficients @ factors),
     ):
-        expected = branch(x, graphs, EncodedEdges(rows))
+        expected = branch(x, graphs, Edges(rows))
         torch.testing.assert_close(branch(x, graphs, shared), expected)
 
 
@@ -54,9 +54,11 @@ def test_parallel_edges_count_once_with_the_sum_of_their_features():
     once = branch(
         x,
         RaggedGraphs.from_data(graph(3, [(0, 1), (1, 2)])),
-        EncodedEdges(torch.stack([e[0] + e[1], e[2]])),
+        Edges(torch.stack([e[0] + e[1], e[2]])),
     )
-    torch.testing.assert_close(branch(x, RaggedGraphs.from_data(data), EncodedEdges(e)), once)
+    torch.testing.assert_close(
+        branch(x, RaggedGraphs.from_data(data), Edges.of(e, RaggedGraphs.from_data(data))), once
+    )
 
 
 def test_without_edge_features_or_edges():
@@ -71,13 +73,18 @@ def test_without_edge_features_or_edges():
 def test_the_layer_adds_it_before_the_first_norm(degree_scaler):
     batch = random_batch([5, 6])
     layer = EigenformerLayer(
-        8, heads=2, phi_width=4, local_branch=True, edge_features=True, degree_scaler=degree_scaler
+        8,
+        heads=2,
+        phi_width=4,
+        local_branch="gine",
+        edge_features=True,
+        degree_scaler=degree_scaler,
     )
     x, e = torch.randn(11, 8), torch.randn(batch.num_edges, 8)
     inputs = []
     layer.norm1.register_forward_pre_hook(lambda module, given: inputs.append(given[0]))
     layer(x, batch, e)
-    local = layer.local(x, RaggedGraphs.from_data(batch), EncodedEdges(e))
+    local = layer.local(x, RaggedGraphs.from_data(batch), Edges(e))
     torch.testing.assert_close(inputs[0], x + layer.attention(x, batch, e) + local)
 
 

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data, HeteroData
 
 from eigenformer import LaplacianSpectrum
@@ -41,56 +38,6 @@ def test_parallel_edges_are_summed(case):
     assert sorted(distinct) == sorted(expected)
     for edge, row in zip(distinct, summed, strict=True):
         assert torch.allclose(row, expected[edge])
-
-
-def drawn(ragged: RaggedGraphs) -> list[torch.Tensor]:
-    return list(ragged.frequency_weights.split(list(ragged.frequencies)))
-
-
-@pytest.mark.parametrize("fraction", [0.2, 0.5, 0.81, 1.0])
-def test_the_literal_draw_keeps_exactly_its_share(fraction):
-    batch = random_batch([1, 5, 10, 37])
-    ragged = RaggedGraphs.from_data(batch).draw_frequencies(fraction, whole_eigenspaces=False)
-    expected = [math.ceil(round(fraction * n, 6)) for n in (1, 5, 10, 37)]
-    assert [int(part.sum()) for part in drawn(ragged)] == expected
-
-
-@given(st.floats(0.05, 1.0), st.integers(0, 1000))
-def test_whole_eigenspaces_are_drawn_outwards(fraction, seed):
-    graphs = [named_graphs()[n] for n in ("cycle", "complete", "hypercube", "two equal cycles")]
-    torch.manual_seed(seed)
-    ragged = RaggedGraphs.from_data(Batch.from_data_list(graphs)).draw_frequencies(fraction)
-    for data, kept in zip(graphs, drawn(ragged), strict=True):
-        spaces, number, sizes = data.eigenvalues.unique(return_inverse=True, return_counts=True)
-        per_space = torch.zeros(len(spaces)).index_add(0, number, kept)
-        assert ((per_space == 0) | (per_space == sizes)).all()
-        share = math.ceil(fraction * data.num_nodes - 1e-9)
-        taken = sizes[per_space > 0]
-        assert taken.sum() >= share
-        # Outwards, but no further: without the last space drawn it would be too few.
-        assert taken.sum() - taken.max() < share
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_draw_by_seeds_depends_on_the_graph_alone(whole):
-    graphs = random_batch([9, 12, 7]).to_data_list()
-    together = RaggedGraphs.from_data(Batch.from_data_list(graphs))
-    parts = drawn(together.draw_frequencies(0.4, whole, seeds=[5, 6, 7]))
-    for data, seed, part in zip(graphs, (5, 6, 7), parts, strict=True):
-        torch.rand(3)
-        alone = RaggedGraphs.from_data(data).draw_frequencies(0.4, whole, seeds=[seed])
-        assert torch.equal(alone.frequency_weights, part)
-    other = drawn(together.draw_frequencies(0.4, whole, seeds=[8, 9, 10]))
-    assert not all(torch.equal(a, b) for a, b in zip(parts, other, strict=True))
-    with pytest.raises(ValueError, match="seeds: 2 for 3 graphs"):
-        together.draw_frequencies(0.4, whole, seeds=[1, 2])
-
-
-def test_every_frequency_is_drawn_sometimes():
-    ragged = RaggedGraphs.from_data(random_batch([10]))
-    total = sum(ragged.draw_frequencies(0.3).frequency_weights for _ in range(200))
-    assert total.min() > 20
-    assert ragged.frequency_weights is None
 
 
 def without(data: Data, attribute: str) -> Data:
@@ -138,11 +85,6 @@ def test_int32_edges_of_a_large_batch():
 def test_hetero_data_is_refused():
     with pytest.raises(TypeError, match="PyG Data or Batch, got a HeteroData"):
         RaggedGraphs.from_data(HeteroData())
-
-
-def test_at_least_one_frequency_is_drawn():
-    ragged = RaggedGraphs.from_data(random_batch([8])).draw_frequencies(1e-10)
-    assert ragged.frequency_weights.sum() == 1
 
 
 def test_errors_name_the_graph():

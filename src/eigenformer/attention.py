@@ -10,11 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from eigenformer.edges import EncodedEdges, relu_logits
+from eigenformer.edges import Edges
 from eigenformer.kernels import (
     AttentionKernel,
     AttentionTerms,
     Backend,
+    EdgeTerms,
     PhiTable,
     make_kernel,
 )
@@ -23,6 +24,9 @@ from eigenformer.nearest import unknown
 from eigenformer.options import Psi
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import ScalarMLP
+
+# W_A, W_R and its bias.
+_EDGE_LOGITS = ("edge_hidden", "edge_logit_weight", "edge_logit_bias")
 
 
 class SpectrumAwareAttention(nn.Module):
@@ -108,7 +112,7 @@ class SpectrumAwareAttention(nn.Module):
         self,
         x: Tensor,
         graphs: AttentionKernel | Data,
-        edge_attr: Tensor | EncodedEdges | None = None,
+        edge_attr: Tensor | Edges | None = None,
         return_attention: bool = False,
         table: PhiTable | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
@@ -119,7 +123,7 @@ class SpectrumAwareAttention(nn.Module):
             graphs: The batch with its spectrum; or, where several layers share it, what
                 :func:`eigenformer.kernels.make_kernel` made of it.
             edge_attr: Encoded edge features ``[M, d]``, one row per column of ``edge_index``, where
-                pairs that are no edge have zeros; otherwise see :class:`EncodedEdges`.
+                pairs that are no edge have zeros; otherwise see :class:`Edges`.
             return_attention: Also return the attention of each graph, ``[heads, n, n]``.
             table: φ₁ and φ₂ on this batch, where ``graphs.tables`` evaluated those of several
                 layers together.
@@ -136,23 +140,12 @@ class SpectrumAwareAttention(nn.Module):
                 f"edge_attr is {'given' if edge_attr is not None else 'missing'}, but the layer "
                 f"was made with edge_features={self.edge_features}"
             )
-        bias, edges, edge_values, edge_logits = self.value.bias, None, None, None
+        bias, edges = self.value.bias, EdgeTerms()
         if edge_attr is not None:
-            edges = edge_attr if isinstance(edge_attr, EncodedEdges) else EncodedEdges(edge_attr)
-            none = (x.new_zeros(self.channels) if edges.no_edge is None else edges.no_edge)[None]
-            edges.check(graphs.graphs.num_edges)
-            rows = edges.rows
-            if edges.kind is None and edges.coefficients is None:
-                rows = graphs.graphs.sum_parallel(rows)
-            elif graphs.graphs.edge_slot is not None:
-                raise ValueError("edge_attr: parallel edges, which are summed, share no rows")
-            # Σ_j α_ij W_E e_ij = Σ_j α_ij W_E e_none + Σ_edges α_ij W_E (e_ij − e_none): the first
-            # sum joins the bias of W_V, the second runs over edges only; no N × N × d tensor.
-            bias = bias + self.edge_value(none)[0]
-            difference = rows if edges.coefficients is not None else rows - none
-            edge_values = self._split(F.linear(difference, self.edge_value.weight))
-            if self.feature_attention:
-                edge_logits = self._edge_logits(rows, none, edges.coefficients)
+            given = Edges.of(edge_attr, graphs.graphs)
+            logits = (self.edge_hidden, self.edge_logit_weight) if self.feature_attention else ()
+            everywhere, edges = given.terms(self.edge_value, self.heads, *logits)
+            bias = bias + everywhere
         terms = AttentionTerms(
             phi1=self.phi1,
             phi2=self.phi2,
@@ -160,10 +153,7 @@ class SpectrumAwareAttention(nn.Module):
             queries=self._split(self.query(x)) if self.feature_attention else None,
             keys=self._split(self.key(x)) if self.feature_attention else None,
             psi=signed_sqrt if self.psi == "signed_sqrt" else None,
-            edge_logits=edge_logits,
-            edge_values=edge_values,
-            edge_kind=None if edges is None else edges.kind,
-            edge_coefficients=None if edges is None else edges.coefficients,
+            edges=edges,
             table=table,
         )
         dropout = self.dropout if self.training else 0.0
@@ -177,21 +167,16 @@ class SpectrumAwareAttention(nn.Module):
     def _split(self, x: Tensor) -> Tensor:
         return x.view(-1, self.heads, self.channels // self.heads)
 
-    def _edge_logits(self, rows: Tensor, none: Tensor, coefficients: Tensor | None) -> Tensor:
-        """W_R ρ(W_A e_ij) − W_R ρ(W_A e_none), ``[M, heads]``.
-
-        The second part, as the bias of W_R, is added to every pair and cancels in the softmax.
-        """
-        weight, bias = self.edge_hidden.weight.t(), self.edge_hidden.bias
-        with torch.autocast(rows.device.type, enabled=False):
-            rows, none = rows.to(weight.dtype), none.to(weight.dtype)
-            at_none = relu_logits(none, weight, bias, self.edge_logit_weight)
-            if coefficients is None:
-                return relu_logits(rows, weight, bias, self.edge_logit_weight) - at_none
-            # W_A e_ij = W_A e_none + Σ_f a_ij[f] W_A rows[f]
-            hidden, start = rows @ weight, torch.addmm(bias, none, weight)[0]
-            coefficients = coefficients.to(weight.dtype)
-            return relu_logits(coefficients, hidden, start, self.edge_logit_weight) - at_none
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """Its parameters by what they are for."""
+        names = {
+            "φ₁": ("phi1",),
+            "φ₂": ("phi2",),
+            "W_V, W_O, W_E": ("value", "out", "edge_value"),
+            "W_Q, W_K, W_A, W_R": ("query", "key", *_EDGE_LOGITS),
+        }
+        own = [(name.split(".")[0], p) for name, p in self.named_parameters()]
+        return {part: [p for name, p in own if name in of] for part, of in names.items()}
 
     def extra_repr(self) -> str:
         return (

@@ -31,6 +31,10 @@ class BatchNorm(nn.BatchNorm1d):
         running = self.running_mean, self.running_var
         return _Normalize.apply(input, *running, momentum, self.eps)
 
+    def describe(self) -> tuple[str, ...]:
+        """In a few words, line by line."""
+        return "batch norm", "scales and shifts" if self.affine else "without affine"
+
 
 class _Normalize(torch.autograd.Function):
     @staticmethod

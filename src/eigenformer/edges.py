@@ -1,4 +1,4 @@
-"""The edges of a batch, encoded: what layers take, and what they make logits of."""
+"""The edges of a batch, encoded: what they share, and how they are projected."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from eigenformer.encoders import FeatureEncoder
+from eigenformer.kernels.base import EdgeTerms
 from eigenformer.ragged import RaggedGraphs
 
 # Rows at a time: their hidden units stay in the cache.
@@ -16,51 +18,130 @@ _ROWS = 2048
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedEdges:
-    r"""Encoded features :math:`e_{ij}` of the edges :math:`j \to i` of a batch.
+class Edges:
+    r"""Encoded features :math:`e_{ij}` of the distinct edges :math:`j \to i` of a batch.
 
-    Each edge has a row of its own; or, in a graph without parallel edges, edges share a few rows.
+    Each edge has a row of its own, or edges share a few rows. Attention takes *differences to a
+    pair that is no edge*, because what all pairs have in common cancels in the softmax, or is part
+    of the values; so nothing here is as large as all pairs of nodes.
 
     Args:
-        rows: ``[M, d]``, one for each column of ``edge_index``; or those that are shared.
+        rows: ``[M, d]``, one for each column of ``RaggedGraphs.edge_index``; or those that are
+            shared.
         no_edge: :math:`e_{ij}` of a pair that is no edge, ``[d]`` (default: zeros).
-        kind: ``[M]``, where many edges are alike: the row that each of them has.
+        kinds: ``[M]``, where many edges are alike: the row that each of them has.
         coefficients: ``[M, F]``, where edges are linear in F features:
             :math:`e_{ij} = e_{none} + \sum_f a_{ij}[f] \, rows[f]`.
     """
 
     rows: Tensor
     no_edge: Tensor | None = None
-    kind: Tensor | None = None
+    kinds: Tensor | None = None
     coefficients: Tensor | None = None
 
+    @classmethod
+    def encode(cls, encoder: FeatureEncoder, edge_attr: Tensor, graphs: RaggedGraphs) -> Edges:
+        """Raw features, one row per edge given, with rows that edges share where the encoder
+        knows of such. Parallel edges are summed, and then share nothing.
+        """
+        no_edge = encoder.no_edge()
+        if graphs.edge_slot is None:
+            kinds, factors = encoder.kinds(edge_attr), encoder.factors(edge_attr)
+            if kinds is not None:
+                return cls(encoder(kinds[0]), no_edge, kinds=kinds[1])
+            if factors is not None:
+                return cls(factors[0], no_edge, coefficients=factors[1])
+        return cls(graphs.sum_parallel(encoder(edge_attr)), no_edge)
+
+    @classmethod
+    def of(
+        cls, edge_attr: Tensor | Edges, graphs: RaggedGraphs, no_edge: Tensor | None = None
+    ) -> Edges:
+        """Edges as they are, checked; or encoded features with one row per edge given."""
+        if isinstance(edge_attr, Tensor):
+            _check_rows(edge_attr, graphs.num_edges)
+            return cls(graphs.sum_parallel(edge_attr), no_edge)
+        edge_attr.check(graphs.edge_index.size(1))
+        return edge_attr
+
     def check(self, edges: int) -> None:
-        """Raises an error where these are not the edges of a graph with so many columns."""
-        if torch.compiler.is_compiling():  # sizes may be symbols there
-            return
-        if self.kind is not None and self.coefficients is not None:
-            raise ValueError("edge_attr: edges have a kind or coefficients, not both")
-        of_edges = next(x for x in (self.kind, self.coefficients, self.rows) if x is not None)
-        if len(of_edges) != edges:
-            raise ValueError(f"edge_attr: {len(of_edges)} rows, expected one for each of {edges}")
-        if self.coefficients is not None and self.coefficients.shape != (edges, len(self.rows)):
+        """Raises an error where these are not the edges of a batch with so many distinct ones."""
+        if self.kinds is not None and self.coefficients is not None:
+            raise ValueError("edge_attr: edges have kinds or coefficients, not both")
+        of_edges = next(x for x in (self.kinds, self.coefficients, self.rows) if x is not None)
+        _check_rows(of_edges, edges)
+        a = self.coefficients
+        if (
+            a is not None
+            and not torch.compiler.is_compiling()
+            and a.shape[1:] != self.rows.shape[:1]
+        ):
             raise ValueError(
-                f"edge_attr: coefficients of shape {tuple(self.coefficients.shape)}, expected one "
-                f"for each of {len(self.rows)} rows"
+                f"edge_attr: coefficients of shape {tuple(a.shape)}, expected one for each of "
+                f"{len(self.rows)} rows"
             )
 
-    def project(self, weight: Tensor, bias: Tensor, graphs: RaggedGraphs) -> Tensor:
-        r""":math:`W e_{ij} + b` for each distinct edge of the batch, ``[M, out]``.
-
-        What edges share is projected once.
-        """
+    def project(self, weight: Tensor, bias: Tensor) -> Tensor:
+        r""":math:`W e_{ij} + b` for each edge, ``[M, out]``. What edges share is projected once."""
         if self.coefficients is not None:
             start = bias if self.no_edge is None else F.linear(self.no_edge, weight, bias)
             shared = F.linear(self.rows, weight).t()
             return F.linear(self.coefficients.to(shared.dtype), shared, start)
-        if self.kind is not None:
-            return F.linear(self.rows, weight, bias).index_select(0, self.kind)
-        return F.linear(graphs.sum_parallel(self.rows), weight, bias)
+        projected = F.linear(self.rows, weight, bias)
+        return projected if self.kinds is None else projected.index_select(0, self.kinds)
+
+    def terms(
+        self,
+        value: nn.Linear,
+        heads: int,
+        hidden: nn.Linear | None = None,
+        logit_weight: Tensor | None = None,
+    ) -> tuple[Tensor, EdgeTerms]:
+        r"""What edges add to attention: :math:`W_E e_{none} + b`, ``[d]``, which every pair of
+        nodes has, and the differences to it at edges.
+
+        .. math::
+            \sum_j \alpha_{ij} W_E e_{ij} = \sum_j \alpha_{ij} W_E e_{none}
+            + \sum_{edges} \alpha_{ij} W_E (e_{ij} - e_{none})
+
+        The second sum runs over edges only; there is no N × N × d tensor.
+
+        Args:
+            value: :math:`W_E`.
+            heads: H.
+            hidden: :math:`W_A`, for feature attention.
+            logit_weight: :math:`W_R`, ``[H, d / H]``, with it.
+        """
+        none = self.rows.new_zeros(self.rows.size(1)) if self.no_edge is None else self.no_edge
+        none = none[None]
+        everywhere = value(none)[0]
+        rows = self.rows if self.coefficients is not None else self.rows - none
+        values = F.linear(rows, value.weight).view(-1, heads, value.out_features // heads)
+        logits = None
+        if hidden is not None and logit_weight is not None:
+            logits = self._logits(none, hidden, logit_weight)
+        return everywhere, EdgeTerms(values, logits, self.kinds, self.coefficients)
+
+    def _logits(self, none: Tensor, hidden: nn.Linear, logit_weight: Tensor) -> Tensor:
+        """W_R ρ(W_A e_ij) − W_R ρ(W_A e_none), ``[rows or M, heads]``.
+
+        The second part, as the bias of W_R, is added to every pair and cancels in the softmax.
+        """
+        weight, bias = hidden.weight.t(), hidden.bias
+        with torch.autocast(self.rows.device.type, enabled=False):
+            rows, none = self.rows.to(weight.dtype), none.to(weight.dtype)
+            at_none = relu_logits(none, weight, bias, logit_weight)
+            if self.coefficients is None:
+                return relu_logits(rows, weight, bias, logit_weight) - at_none
+            # W_A e_ij = W_A e_none + Σ_f a_ij[f] W_A rows[f]
+            shared, start = rows @ weight, torch.addmm(bias, none, weight)[0]
+            coefficients = self.coefficients.to(weight.dtype)
+            return relu_logits(coefficients, shared, start, logit_weight) - at_none
+
+
+def _check_rows(rows: Tensor, edges: int) -> None:
+    if not torch.compiler.is_compiling() and len(rows) != edges:  # sizes may be symbols there
+        raise ValueError(f"edge_attr: {len(rows)} rows, expected one for each of {edges}")
 
 
 def relu_logits(x: Tensor, weight: Tensor, bias: Tensor, heads: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from eigenformer.data.fields import Field
 from eigenformer.data.molecules import featurizer, molecule_archive
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.splits import random_split
-from eigenformer.outputs import Outputs
+from eigenformer.targets import ClassTarget, NumberTarget, Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loop import new_model
@@ -66,7 +66,7 @@ class _Estimator(BaseEstimator):
         tags.input_tags.string = True
         return tags
 
-    def _fit(self, X: Graphs, targets: np.ndarray, outputs: Outputs) -> None:
+    def _fit(self, X: Graphs, targets: np.ndarray, outputs: Target) -> None:
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"validation_fraction: in [0, 1), got {self.validation_fraction}")
         archive = self._archive(X)
@@ -123,7 +123,7 @@ class _Estimator(BaseEstimator):
         # Too few to spare some: the best epoch is then that of the best training loss.
         return (train, val) if len(val) else (usable, usable)
 
-    def _config(self, archive: GraphArchive, outputs: Outputs, seed: int) -> RunConfig:
+    def _config(self, archive: GraphArchive, outputs: Target, seed: int) -> RunConfig:
         preset = load_preset(self.preset)
         model = fit_trunk(preset.model, archive, outputs).replace(**(self.settings or {}))
         training = preset.training.with_epochs(self.epochs).replace(
@@ -156,12 +156,7 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
             raise ValueError("y holds an infinite value")
         if np.isnan(values).all(0).any():
             raise ValueError("y: a target has no value at all")
-        scale = np.nanstd(values, 0, dtype=np.float64)
-        outputs = Outputs(
-            num_outputs=values.shape[1],
-            mean=tuple(np.atleast_1d(np.nanmean(values, 0, dtype=np.float64)).tolist()),
-            scale=tuple(np.where(scale > 0, scale, 1.0).tolist()),
-        )
+        outputs = NumberTarget(num_outputs=values.shape[1]).fitted(values)
         self._fit(X, values, outputs)
         return self
 
@@ -187,7 +182,7 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
         self.classes_, numbers = np.unique(classes, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("y holds one class only")
-        outputs = Outputs(kind="multiclass", num_outputs=len(self.classes_))
+        outputs = ClassTarget(num_outputs=len(self.classes_))
         self._fit(X, numbers.reshape(-1).astype(np.int64), outputs)
         return self
 

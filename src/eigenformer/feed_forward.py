@@ -41,6 +41,12 @@ class FeedForward(nn.Sequential):
         first, last = self[0], self[3]
         return _FeedForward.apply(x, first.weight, first.bias, last.weight, last.bias)
 
+    def describe(self) -> tuple[str, ...]:
+        """In a few words, line by line."""
+        width, channels = self[0].weight.shape
+        dropout = (f"dropout {self.dropout:g}",) * bool(self.dropout)
+        return "feed-forward, ReLU", f"{channels} → {width} → {channels}", *dropout
+
 
 class _FeedForward(torch.autograd.Function):
     @staticmethod

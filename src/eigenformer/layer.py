@@ -9,11 +9,17 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from eigenformer.attention import SpectrumAwareAttention
-from eigenformer.batch_norm import BatchNorm, check_batch_norm
-from eigenformer.edges import EncodedEdges
+from eigenformer.batch_norm import check_batch_norm
+from eigenformer.edges import Edges
 from eigenformer.feed_forward import FeedForward
 from eigenformer.kernels import AttentionKernel, PhiTable, make_kernel
-from eigenformer.local_branch import LocalBranch
+from eigenformer.parts import (
+    Part,
+    make_feed_forward,
+    make_local_branch,
+    make_norm,
+    takes_graphs,
+)
 from eigenformer.ragged import RaggedGraphs
 
 
@@ -57,7 +63,8 @@ class EigenformerLayer(nn.Module):
         x^{out} &= \mathrm{BN}(x' + \mathrm{FFN}(x'))
 
     With a local branch, :math:`x' = \mathrm{BN}(x + \tilde{x} + \ell(x))`, see
-    :class:`LocalBranch`.
+    :class:`LocalBranch`. Norms, feed-forward network and local branch are exchangeable: each is
+    a name, see ``options.py``, or a function that makes the part, see :mod:`eigenformer.parts`.
 
     Args:
         channels: d, the width of nodes and edges.
@@ -66,7 +73,9 @@ class EigenformerLayer(nn.Module):
         norm_affine: Whether its batch norms scale and shift.
         dropout: Dropout after the attention and inside and after the feed-forward network.
         attention_dropout: Dropout on the attention weights.
-        local_branch: Whether messages along edges are added to the attended values.
+        norm: BN.
+        feed_forward: FFN.
+        local_branch: ℓ, messages along edges; None for none.
         edge_features: Whether edges carry features.
         attention: Further arguments of :class:`SpectrumAwareAttention`.
     """
@@ -79,7 +88,9 @@ class EigenformerLayer(nn.Module):
         norm_affine: bool = False,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
-        local_branch: bool = False,
+        norm: Part = "batch_norm",
+        feed_forward: Part = "mlp",
+        local_branch: Part | None = None,
         edge_features: bool = False,
         **attention: Any,
     ) -> None:
@@ -88,25 +99,48 @@ class EigenformerLayer(nn.Module):
         self.attention = SpectrumAwareAttention(
             channels, dropout=attention_dropout, edge_features=edge_features, **attention
         )
-        self.local = LocalBranch(channels, edge_features, dropout) if local_branch else None
+        self.local = (
+            None
+            if local_branch is None
+            else make_local_branch(local_branch, channels, edge_features, dropout)
+        )
         self.degree_scaler = DegreeScaler(channels) if degree_scaler else None
-        self.norm1 = BatchNorm(channels, affine=norm_affine)
-        self.norm2 = BatchNorm(channels, affine=norm_affine)
-        self.ffn = FeedForward(channels, width, dropout)
+        self.norm1 = make_norm(norm, channels, norm_affine)
+        self.norm2 = make_norm(norm, channels, norm_affine)
+        self.ffn = make_feed_forward(feed_forward, channels, width, dropout)
         self.dropout = nn.Dropout(dropout)
+        self._norms_take_graphs = takes_graphs(self.norm1)
+        # What another network gives may be part of what it keeps for its way back.
+        self._adds_in_place = isinstance(self.ffn, FeedForward)
 
     def reset_parameters(self) -> None:
         """Starts again from new random weights."""
         self.attention.reset_parameters()
-        for module in (self.local, self.degree_scaler, self.norm1, self.norm2, *self.ffn):
-            if hasattr(module, "reset_parameters"):
+        for part in (self.local, self.degree_scaler, self.norm1, self.norm2, self.ffn):
+            for module in () if part is None else _resettable(part):
                 module.reset_parameters()
+
+    @property
+    def norms(self) -> tuple[nn.Module, nn.Module]:
+        """The norm behind the attention, and that behind the feed-forward network."""
+        return self.norm1, self.norm2
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """Its parameters by what they are for; the lists of what it does not have are empty."""
+        parts = self.attention.parts()
+        for part, modules in (
+            ("local branch", (self.local,)),
+            ("θ", (self.degree_scaler,)),
+            ("feed-forward", (self.norm1, self.norm2, self.ffn)),
+        ):
+            parts[part] = [p for m in modules if m is not None for p in m.parameters()]
+        return parts
 
     def forward(
         self,
         x: Tensor,
         graphs: AttentionKernel | Data,
-        edge_attr: Tensor | EncodedEdges | None = None,
+        edge_attr: Tensor | Edges | None = None,
         degree_scale: Tensor | None = None,
         return_attention: bool = False,
         table: PhiTable | None = None,
@@ -120,6 +154,8 @@ class EigenformerLayer(nn.Module):
             structure = RaggedGraphs.from_data(graphs, x.dtype)
             graphs = make_kernel(structure, self.attention.backend)
         check_batch_norm(self, x.size(0))
+        if isinstance(edge_attr, Tensor):
+            edge_attr = Edges.of(edge_attr, graphs.graphs)
         attended = self.attention(x, graphs, edge_attr, return_attention, table)
         attended, attention = attended if return_attention else (attended, None)
         if degree_scale is None and self.degree_scaler is not None:
@@ -127,12 +163,25 @@ class EigenformerLayer(nn.Module):
         attended = self.dropout(attended)
         residual = x
         if self.local is not None:
-            edges = EncodedEdges(edge_attr) if isinstance(edge_attr, Tensor) else edge_attr
-            residual = x + self.local(x, graphs.graphs, edges)
+            residual = x + self.local(x, graphs.graphs, edge_attr)
         # As few passes, and as few tensors, as there are: a step's memory is made of these.
         if degree_scale is None:
-            x = self.norm1(residual + attended)
+            x = residual + attended
         else:
-            x = self.norm1(torch.addcmul(residual, attended, degree_scale))
-        x = self.norm2(self.ffn(x).add_(x))
+            x = torch.addcmul(residual, attended, degree_scale)
+        x = self._normalize(self.norm1, x, graphs.graphs)
+        x = self.ffn(x).add_(x) if self._adds_in_place else x + self.ffn(x)
+        x = self._normalize(self.norm2, x, graphs.graphs)
         return x if attention is None else (x, attention)
+
+    def _normalize(self, norm: nn.Module, x: Tensor, graphs: RaggedGraphs) -> Tensor:
+        if self._norms_take_graphs:
+            return norm(x, batch=graphs.node_graph, batch_size=graphs.num_graphs)
+        return norm(x)
+
+
+def _resettable(part: nn.Module) -> list[Any]:
+    """The part if it can draw new weights, else its children that can."""
+    if hasattr(part, "reset_parameters"):
+        return [part]
+    return [module for child in part.children() for module in _resettable(child)]

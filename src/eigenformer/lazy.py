@@ -27,3 +27,9 @@ def lazy_names(
         return sorted({*vars(sys.modules[package]), *homes})
 
     return get, names
+
+
+def find(place: str) -> Any:
+    """What ``module:name`` says, imported now."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

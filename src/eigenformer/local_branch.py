@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eigenformer.edges import EncodedEdges
+from eigenformer.edges import Edges
 from eigenformer.ragged import RaggedGraphs
 
 
@@ -40,11 +40,15 @@ class LocalBranch(nn.Module):
             if isinstance(module, nn.Linear):
                 module.reset_parameters()
 
-    def forward(self, x: Tensor, graphs: RaggedGraphs, edges: EncodedEdges | None = None) -> Tensor:
+    def forward(self, x: Tensor, graphs: RaggedGraphs, edges: Edges | None = None) -> Tensor:
         """``[Σn, d] → [Σn, d]``; ``edges`` where the branch was made with ``edge_features``."""
         source, target = graphs.edge_index
         messages = x.index_select(0, source)
         if self.edge is not None and edges is not None:
-            messages = messages + edges.project(self.edge.weight, self.edge.bias, graphs)
+            messages = messages + edges.project(self.edge.weight, self.edge.bias)
         total = x.index_add(0, target, F.relu(messages).to(x.dtype))
         return self.dropout(self.out(F.relu(self.hidden(total))))
+
+    def describe(self) -> tuple[str, ...]:
+        """In a few words, line by line."""
+        return "plus local branch", "along edges"

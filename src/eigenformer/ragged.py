@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -48,7 +46,7 @@ class RaggedGraphs:
         ``dtype`` is the type to compute in (default: that of the spectrum).
         """
         sizes = graph_sizes(data)
-        node_graph = _graph_of_rows(sizes, _device(data))
+        node_graph = graph_of_rows(sizes, _device(data))
         values, vectors, frequencies = _spectrum(data, sizes, dtype)
         edge_index, edge_slot = _distinct(checked_edges(data, node_graph), len(node_graph))
         return cls(
@@ -60,6 +58,7 @@ class RaggedGraphs:
             edge_slot=edge_slot,
             degrees=node_degrees(edge_index, len(node_graph)),
             node_graph=node_graph,
+            frequency_weights=_weights(data, values),
         )
 
     @property
@@ -82,68 +81,14 @@ class RaggedGraphs:
         out = edge_attr.new_zeros(self.edge_index.size(1), *edge_attr.shape[1:])
         return out.index_add(0, self.edge_slot, edge_attr)
 
-    def draw_frequencies(
-        self,
-        fraction: float,
-        whole_eigenspaces: bool = True,
-        seeds: Sequence[int] | None = None,
-    ) -> RaggedGraphs:
-        r"""A random subset of each graph's frequencies, :math:`\lceil f n \rceil` of n.
-
-        Args:
-            fraction: f.
-            whole_eigenspaces: Draw whole eigenspaces, rounded outwards, so that the result does
-                not depend on the choice of a basis. False is the paper's literal draw, frequency
-                by frequency, which does where an eigenvalue repeats.
-            seeds: One for each graph: its draw is then a function of its seed, whatever else is
-                in the batch (default: PyTorch's own random numbers).
-        """
-        if seeds is not None and len(seeds) != self.num_graphs:
-            raise ValueError(f"seeds: {len(seeds)} for {self.num_graphs} graphs")
-        device = self.eigenvalues.device
-        graph = _graph_of_rows(self.frequencies, device)
-        if whole_eigenspaces:
-            # The spectrum gives equal eigenvalues to an eigenspace, so equality finds it.
-            starts = torch.ones_like(graph)
-            same = (graph[1:] == graph[:-1]) & (self.eigenvalues[1:] == self.eigenvalues[:-1])
-            starts[1:] = ~same
-            unit = starts.cumsum(0) - 1
-        else:
-            unit = torch.arange(len(graph), device=device)
-        count = unit.bincount()
-        unit_graph = torch.empty_like(count).index_copy_(0, unit, graph)
-        # Sort by graph, at random within it; then take units while the graph is short of its share.
-        chance = _random_numbers(unit_graph, seeds)
-        order = chance.add(unit_graph).argsort()
-        taken = count[order].cumsum(0) - count[order]
-        before = torch.tensor([0, *accumulate(self.frequencies)][:-1], device=device)
-        share = torch.tensor(self.sizes, dtype=torch.float64, device=device).mul(fraction)
-        # 0.2 · 5 is one frequency, whatever the rounding; and one is the least.
-        share = share.sub(1e-9).ceil().clamp(min=1)
-        keep = taken - before[unit_graph[order]] < share[unit_graph[order]]
-        kept = torch.zeros_like(keep).index_copy_(0, order, keep)[unit]
-        return replace(self, frequency_weights=kept.to(self.eigenvalues.dtype))
-
-
-def _random_numbers(graph: Tensor, seeds: Sequence[int] | None) -> Tensor:
-    """One number in [0, 1) per entry of ``graph``; with seeds, from a stream for each graph."""
-    if seeds is None:
-        return torch.rand(len(graph), dtype=torch.float64, device=graph.device)
-    streams = [torch.Generator().manual_seed(seed) for seed in seeds]
-    counts = graph.bincount(minlength=len(seeds)).tolist()
-    numbers = [
-        torch.rand(count, dtype=torch.float64, generator=stream)
-        for count, stream in zip(counts, streams, strict=True)
-    ]
-    return torch.cat(numbers).to(graph.device)
-
 
 def name_graph(rows: Tensor, graph_of_row: Tensor) -> str:
     """Names the graph of the first marked row, for an error message."""
     return f"graph {int(graph_of_row[int(rows.nonzero()[0, 0])])} of the batch"
 
 
-def _graph_of_rows(sizes: tuple[int, ...], device: torch.device) -> Tensor:
+def graph_of_rows(sizes: tuple[int, ...], device: torch.device) -> Tensor:
+    """The graph of each row, ``[Σ sizes]``, where graph after graph has so many."""
     counts = torch.tensor(sizes, dtype=torch.long)
     return torch.arange(len(sizes)).repeat_interleave(counts).to(device)
 
@@ -158,7 +103,7 @@ def _device(data: Data) -> torch.device:
 def graph_of_nodes(data: Data) -> tuple[Tensor, int]:
     """The graph of each node, ``[Σn]``, and how many graphs there are."""
     sizes = graph_sizes(data)
-    return _graph_of_rows(sizes, _device(data)), len(sizes)
+    return graph_of_rows(sizes, _device(data)), len(sizes)
 
 
 def graph_sizes(data: Data) -> tuple[int, ...]:
@@ -181,20 +126,19 @@ def graph_sizes(data: Data) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _spectrum(
-    data: Data, sizes: tuple[int, ...], dtype: torch.dtype | None
-) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+def frequency_counts(data: Data, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The eigenpairs of each graph, which has some."""
     for attribute in ("eigenvalues", "eigenvectors"):
         if data.get(attribute) is None:
             raise ValueError(
                 f"the graphs have no '{attribute}': apply eigenformer.LaplacianSpectrum() to every "
                 f"graph, before batching"
             )
-    values, vectors = data.eigenvalues, data.eigenvectors
     counts = data.get("num_frequencies")
     frequencies = sizes if counts is None else tuple(torch.as_tensor(counts).view(-1).tolist())
     if len(frequencies) != len(sizes):
         raise ValueError(f"num_frequencies: {len(frequencies)} values for {len(sizes)} graphs")
+    values, vectors = data.eigenvalues, data.eigenvectors
     expected = (sum(frequencies),), (sum(n * k for n, k in zip(sizes, frequencies, strict=True)),)
     if (values.shape, vectors.shape) != expected:
         raise ValueError(
@@ -202,12 +146,30 @@ def _spectrum(
             f"do not fit the graphs' sizes, which ask for {expected[0]} and {expected[1]}; apply "
             f"LaplacianSpectrum() to every graph, after anything that changes it, before batching"
         )
+    return frequencies
+
+
+def _weights(data: Data, values: Tensor) -> Tensor | None:
+    weights = data.get("frequency_weights")
+    if weights is not None and weights.shape != values.shape:
+        raise ValueError(
+            f"frequency_weights: shape {tuple(weights.shape)}, expected one for each of "
+            f"{len(values)} frequencies"
+        )
+    return None if weights is None else weights.to(values)
+
+
+def _spectrum(
+    data: Data, sizes: tuple[int, ...], dtype: torch.dtype | None
+) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+    frequencies = frequency_counts(data, sizes)
+    values, vectors = data.eigenvalues, data.eigenvectors
     for attribute, flat, lengths in (
         ("eigenvalues", values, frequencies),
         ("eigenvectors", vectors, tuple(n * k for n, k in zip(sizes, frequencies, strict=True))),
     ):
         if not flat.isfinite().all():
-            graph = name_graph(~flat.isfinite(), _graph_of_rows(lengths, flat.device))
+            graph = name_graph(~flat.isfinite(), graph_of_rows(lengths, flat.device))
             raise ValueError(f"{graph}: eigenpairs that are not finite in '{attribute}'")
     return values.to(dtype), vectors.to(dtype), frequencies
 

@@ -222,10 +222,6 @@ class TrainedModel:
     def _understood(self, data: TrainingData) -> TrainingData:
         """Other data, its classes with the numbers that the model has for them."""
         outputs, theirs = self.outputs, data.outputs
-        if (theirs.level, theirs.kind) != (outputs.level, outputs.kind):
-            raise ModelFolderError(
-                f"{data.name}: {theirs.describe()}, but the model predicts {outputs.describe()}"
-            )
         field = data.archive.fields["y"]
         try:
             values = outputs.renumbered(theirs, field.values)

@@ -108,11 +108,8 @@ def test_numbers_of_numpy_are_numbers():
 
 def test_the_kind_tells_the_network():
     preset = load_preset("zinc")
-    values = {
-        "data": {"dataset": "zinc", "kind": "benchmark"},
-        "preset": "zinc",
-        "training": preset.training.to_dict(),
-    }
+    data = {"dataset": "zinc", "kind": "benchmark"}
+    values = {"data": data, "preset": "zinc", "training": preset.training.to_dict()}
     model = {**SETTINGS, "kind": "message_passing", "convolution": "gcn"}
     config = RunConfig.from_dict({**values, "model": model}).model
     assert (config.convolution, config.needs_spectrum) == ("gcn", False)

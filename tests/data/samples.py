@@ -7,7 +7,8 @@ import torch
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from eigenformer.data import GraphArchive, Task
+from eigenformer.data import GraphArchive
+from eigenformer.targets import NumberTarget
 
 
 def random_graph(rng: np.random.Generator, num_nodes: int, num_edges: int) -> Data:
@@ -32,7 +33,7 @@ def random_archive(seed: int = 0, count: int = 20, max_nodes: int = 12) -> Graph
         random_graphs(seed, count, max_nodes),
         split=split,
         names=names,
-        task=Task("graph", "regression", 3, ("a", "b", "c")),
+        target=NumberTarget(num_outputs=3, names=("a", "b", "c")),
         meta={"vocabulary": ["x", "y"]},
     )
 
@@ -86,7 +87,7 @@ def equal_archives(one: GraphArchive, other: GraphArchive) -> bool:
     return (
         all(_equal(a, b) for a, b in arrays)
         and list(one.names or ()) == list(other.names or ())
-        and (one.task, one.meta) == (other.task, other.meta)
+        and (one.target, one.meta) == (other.target, other.meta)
     )
 
 

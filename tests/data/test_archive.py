@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from torch_geometric.data import Data, InMemoryDataset
 
-from eigenformer.data import DataError, Field, GraphArchive, Task, store
+from eigenformer.data import DataError, Field, GraphArchive, store
 from eigenformer.data.errors import DamagedError
 from tests.data.samples import (
     archives,
@@ -26,7 +26,7 @@ def again(archive: GraphArchive) -> GraphArchive:
         archive.to_data_list(),
         split=np.asarray(archive.split),
         names=None if archive.names is None else list(archive.names),
-        task=archive.task,
+        target=archive.target,
         levels={name: field.level for name, field in archive.fields.items()},
         meta=archive.meta,
     )
@@ -73,7 +73,7 @@ def test_equality_sees_every_part():
     changed = GraphArchive.from_data_list(graphs, split=archive.split, names=archive.names)
     assert not equal_archives(archive, changed)
     assert not equal_archives(archive, archive.with_split(np.zeros(20, np.uint8)))
-    assert not equal_archives(archive, archive.with_task(Task()))
+    assert not equal_archives(archive, archive.with_target(None))
     assert not equal_archives(archive, archive.subset(range(19)))
     assert equal_archives(archive, archive.subset(range(20)))
 

@@ -37,13 +37,13 @@ def test_targets_of_graphs(write):
     assert a.y.tolist() == [1.5]
     assert b.y.isnan().all()
     assert archive.split.tolist() == [0, 2]
-    assert archive.task.level == "graph"
+    assert archive.target.level == "graph"
 
 
 def test_targets_of_nodes(write):
     archive = read_own(write(), ReadOptions(targets=("label",))).archive
-    assert archive.task.level == "node"
-    assert archive.task.kind == "binary"
+    assert archive.target.level == "node"
+    assert archive.target.kind == "binary"
     assert archive[0].y.tolist() == [1, 0, 0]
     assert archive[0].x.shape == (3, 2)
     classes = read_own(write(), ReadOptions(targets=("label",), task="multiclass")).archive

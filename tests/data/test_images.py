@@ -26,7 +26,7 @@ def test_a_folder_of_pictures(folder):
     archive = read_own(folder, split=SplitOptions("random", (0.4, 0.3, 0.3))).archive
     assert list(archive.names) == ["cat/0.png", "cat/1.png", "dog/2.png"]
     assert [graph.y.item() for graph in archive] == [0, 0, 1]
-    assert archive.task.names == ("cat", "dog")
+    assert archive.target.names == ("cat", "dog")
     assert archive[0].x.shape[1] == 5
     assert archive.statistics.max_nodes <= 150
     assert (archive[0].edge_index[0].bincount() == 8).all()

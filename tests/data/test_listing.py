@@ -20,7 +20,7 @@ def test_what_is_there(tmp_path, saved):
     assert set(entries) == {*BENCHMARKS, "pattern-n10", "graphs"}
     pattern = entries["pattern-n10"]
     assert pattern.statistics.graphs == 10
-    assert pattern.task.kind == "binary"
+    assert pattern.target.kind == "binary"
     assert list(pattern.spectra.values()) == [None]
     assert all(path.parent == tmp_path / "spectra" for path in pattern.spectra)
     assert entries["graphs"].spectra == {}

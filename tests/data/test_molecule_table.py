@@ -40,8 +40,8 @@ def test_good_rows_are_in_and_bad_ones_reported(path):
     targets = read.archive.fields["y"].values
     np.testing.assert_array_equal(targets, [[0.5, 1], [np.nan, 0], [-3.5, np.nan], [1.25, 1]])
     assert read.archive.split.tolist() == [0, 1, 2, 255]
-    assert read.archive.task.kind == "regression"
-    assert read.archive.task.names == ("logP", "active")
+    assert read.archive.target.kind == "regression"
+    assert read.archive.target.names == ("logP", "active")
     found = {item.problem.line: item.problem.reason for item in read.rejected}
     assert list(found) == [3, 5, 6, 7, 9, 10]
     assert found[3] == "'xyz': not a SMILES"
@@ -71,7 +71,7 @@ def test_nothing_is_lost(path, tmp_path):
 def test_one_target_is_one_number_per_graph(path):
     archive = read_own(path, ReadOptions(smiles="structure", targets=("active",))).archive
     assert archive.fields["y"].values.ndim == 1
-    assert archive.task.kind == "binary"
+    assert archive.target.kind == "binary"
     assert archive.names[0] == "CCO"
     assert archive[0].y.shape == (1,)
 
@@ -79,7 +79,7 @@ def test_one_target_is_one_number_per_graph(path):
 def test_without_targets(path):
     archive = read_own(path, ReadOptions(smiles="structure")).archive
     assert set(archive.fields) == {"x", "edge_attr"}
-    assert archive.task.kind == "none"
+    assert archive.target is None
 
 
 def test_classes(tmp_path):
@@ -87,15 +87,15 @@ def test_classes(tmp_path):
     path.write_text("smiles\tkind\nC\tred\nCC\tblue\nCCC\tred\nCCCC\t\n")
     read = read_own(path, ReadOptions(targets=("kind",), task="multiclass"))
     assert read.archive.fields["y"].values.tolist() == [1, 0, 1]
-    assert read.archive.task.names == ("blue", "red")
-    assert read.archive.task.num_outputs == 2
+    assert read.archive.target.names == ("blue", "red")
+    assert read.archive.target.num_outputs == 2
     assert [item.problem.reason for item in read.rejected] == ["kind: no class"]
 
 
 def test_several_labels(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("smiles,a,b\nC,0,1\nCC,1,\n")
-    task = read_own(path, ReadOptions(targets=("a", "b"))).archive.task
+    task = read_own(path, ReadOptions(targets=("a", "b"))).archive.target
     assert (task.kind, task.num_outputs) == ("multilabel", 2)
 
 
@@ -157,5 +157,5 @@ def test_truth_in_parquet(tmp_path):
     table = arrow.table({"smiles": ["C", "CC", "CCC"], "active": [True, False, None]})
     parquet.write_table(table, tmp_path / "t.parquet")
     archive = read_own(tmp_path / "t.parquet", ReadOptions(targets=("active",))).archive
-    assert archive.task.kind == "binary"
+    assert archive.target.kind == "binary"
     np.testing.assert_array_equal(archive.fields["y"].values, [1, 0, np.nan])

@@ -80,7 +80,7 @@ def test_struct_with_its_own_split_file(tmp_path):
     assert targets.shape == (3, 11)
     np.testing.assert_allclose(targets.mean(0), 0, atol=1e-6)
     np.testing.assert_allclose(targets.std(0, ddof=1), 1, atol=1e-6)
-    assert archive.task.num_outputs == 11
+    assert archive.target.num_outputs == 11
     assert archive[0].x.shape[1] == 9
 
 

@@ -22,8 +22,8 @@ def test_a_folder_of_pyg_graphs(tmp_path):
     for one, other in zip(archive, graphs, strict=True):
         assert torch.equal(one.edge_index, other.edge_index)
         assert torch.equal(one.x, other.x)
-    assert archive.task.kind == "regression"
-    assert archive.task.num_outputs == 3
+    assert archive.target.kind == "regression"
+    assert archive.target.num_outputs == 3
     assert archive.statistics.splits == (4, 0, 1)
 
 
@@ -96,8 +96,8 @@ def test_odd_files_of_graphs(tmp_path, data, message):
 
 def test_the_task_of_pyg_graphs_can_be_said(tmp_path):
     torch.save([Data(x=torch.ones(2, 1), y=torch.tensor([n])) for n in (0, 1)], tmp_path / "a.pt")
-    assert read_own(tmp_path).archive.task.kind == "binary"
-    task = read_own(tmp_path, ReadOptions(task="multiclass")).archive.task
+    assert read_own(tmp_path).archive.target.kind == "binary"
+    task = read_own(tmp_path, ReadOptions(task="multiclass")).archive.target
     assert (task.kind, task.num_outputs) == ("multiclass", 2)
     torch.save([Data(x=torch.ones(2, 1))], tmp_path / "a.pt")
     with pytest.raises(DataError, match="task: 'binary', but the graphs have no target y"):

@@ -5,7 +5,7 @@ import pytest
 
 from eigenformer.data import DataError
 from eigenformer.data.tables import Table
-from eigenformer.data.target_columns import Targets, infer_task
+from eigenformer.data.target_columns import TargetColumns, values_target
 
 NAN = float("nan")
 
@@ -16,7 +16,7 @@ def table(**columns):
 
 
 def read(kind, **columns):
-    targets = Targets(table(**columns), tuple(columns), kind)
+    targets = TargetColumns(table(**columns), tuple(columns), kind)
     rows = len(next(iter(columns.values())))
     return targets.field(np.array([targets.read(row) for row in range(rows)]), "graph")
 
@@ -52,11 +52,11 @@ def test_classes_are_in_the_order_of_numbers_or_of_the_alphabet(cells, names, nu
     ],
 )
 def test_few_whole_numbers_are_classes(cells, kind):
-    targets = Targets(table(a=cells), ("a",), None)
+    targets = TargetColumns(table(a=cells), ("a",), None)
     values = np.array([float(cell) for cell in cells if cell])
-    found = targets.kind or infer_task(values, ("a",), None).kind
+    found = targets.kind or values_target(values, ("a",), None).kind
     assert found == kind
-    assert Targets(table(a=cells), ("a",), "regression").kind == "regression"
+    assert TargetColumns(table(a=cells), ("a",), "regression").kind == "regression"
 
 
 def test_words_are_classes_and_truth_is_a_label():
@@ -97,7 +97,7 @@ def test_what_is_no_target(kind, columns, message):
     ],
 )
 def test_tasks_told_by_their_values(values, kind, outputs):
-    task = infer_task(values, (), None)
+    task = values_target(values, (), None)
     assert (task.kind, task.num_outputs) == (kind, outputs)
 
 
@@ -113,4 +113,4 @@ def test_tasks_told_by_their_values(values, kind, outputs):
 )
 def test_a_task_that_the_values_do_not_allow(values, kind):
     with pytest.raises(DataError, match=f"task: '{kind}'"):
-        infer_task(values, (), kind)
+        values_target(values, (), kind)

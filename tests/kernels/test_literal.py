@@ -5,7 +5,7 @@ import torch
 from torch_geometric.data import Batch
 
 from eigenformer import SpectrumAwareAttention
-from eigenformer.edges import EncodedEdges
+from eigenformer.edges import Edges
 from eigenformer.kernels import LiteralAttention
 from eigenformer.ragged import RaggedGraphs
 from tests import reference
@@ -28,7 +28,8 @@ def test_equals_loops_over_all_pairs_with_the_dense_e_ij(name, feature_attention
     x = torch.randn(data.num_nodes, 8).double()
     edge_attr = torch.randn(data.num_edges, 8).double() if edges else None
     no_edge = torch.randn(8).double() if edges else None
-    given = EncodedEdges(edge_attr, no_edge) if edges else None
+    graphs = RaggedGraphs.from_data(data)
+    given = Edges.of(edge_attr, graphs, no_edge) if edges else None
     out, attention = layer(x, data, given, return_attention=True)
     expected, expected_attention = reference.attend(layer, x, data, edge_attr, no_edge)
     assert torch.allclose(out, expected, atol=1e-12)
@@ -48,7 +49,7 @@ def test_a_batch_is_its_graphs():
         e.split([g.num_edges for g in graphs]),
         strict=True,
     )
-    out = layer(x, batch, EncodedEdges(e, none))
+    out = layer(x, batch, Edges.of(e, RaggedGraphs.from_data(batch), none))
     expected = torch.cat([reference.attend(layer, a, g, b, none)[0] for g, a, b in parts])
     assert torch.allclose(out, expected, atol=1e-12)
 

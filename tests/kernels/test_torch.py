@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Batch
 
 from eigenformer import LaplacianSpectrum, SpectrumAwareAttention
-from eigenformer.edges import EncodedEdges
+from eigenformer.edges import Edges
 from eigenformer.kernels import AttentionKernel, make_kernel
 from eigenformer.kernels.native import load
 from eigenformer.kernels.torch import _similar_sizes
@@ -27,7 +27,9 @@ def run(layer, graphs: AttentionKernel, inputs, weight, keep=None):
     if keep is not None:  # attend() is given the mask that dropout would draw
         attend = graphs.attend
         graphs.attend = lambda terms, dropout, return_attention: attend(terms, keep=keep)
-    edges = None if inputs["rows"] is None else EncodedEdges(inputs["rows"], inputs["no_edge"])
+    edges = None
+    if inputs["rows"] is not None:
+        edges = Edges.of(inputs["rows"], graphs.graphs, inputs["no_edge"])
     out = layer(inputs["x"], graphs, edges)
     (out * weight).sum().backward()
     gradients = {k: v.grad for k, v in inputs.items() if v is not None}

@@ -6,8 +6,9 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from eigenformer.analysis.architecture import Architecture, architecture
+from eigenformer.analysis.architecture import architecture, architecture_of
 from eigenformer.config import load_preset, presets
+from eigenformer.models import Eigenformer
 from eigenformer.plots import Picture
 from eigenformer.plots.architecture import draw_architecture
 
@@ -33,7 +34,7 @@ def test_presets(name: str) -> None:
     assert f"{config.layers} layers (b)" in model
     assert any(text.endswith(f" → {config.out_channels}") for text in model)
     assert ("plus node potentials" in model) == bool(config.node_potentials)
-    assert ("plus local branch" in layer) == config.local_branch
+    assert ("plus local branch" in layer) == (config.local_branch is not None)
     assert f"{found.parameters:,} parameters" in picture.caption
     # Nothing sticks out, and nothing is too small.
     for ax in picture.body.axes:
@@ -62,7 +63,7 @@ def test_options_are_seen() -> None:
         phi_depth=1,
         attention_dropout=0.0,
     )
-    attention, layer, model = parts(draw_architecture(Architecture("mine", config, 1, 1)))
+    attention, layer, model = parts(draw_architecture(architecture_of("mine", Eigenformer(config))))
     assert attention.count("1 → 28 → 1") == 2
     assert not [text for text in attention if text.startswith("dropout")]
     assert {"72 → 144 → 72", "dropout 0.1", "scales and shifts"} <= set(layer)

@@ -8,8 +8,8 @@ from torch_geometric.data import Data
 
 from eigenformer.config import BenchmarkData
 from eigenformer.data.archive import GraphArchive
-from eigenformer.data.fields import Task
 from eigenformer.data.spectra import memory_spectra
+from eigenformer.targets import LabelTarget
 from eigenformer.training import loading
 
 
@@ -21,7 +21,9 @@ def test_peptides_are_judged_by_average_precision(benchmark, metric, monkeypatch
     edges = torch.tensor([[0, 1], [1, 0]])
     graphs = [Data(edge_index=edges, num_nodes=2, y=torch.tensor([[0.0, 1.0]])) for _ in range(3)]
     archive = GraphArchive.from_data_list(graphs, levels={"y": "graph"})
-    archive = archive.with_task(Task("graph", "multilabel", 2)).with_split(["train", "val", "test"])
+    archive = archive.with_target(LabelTarget(num_outputs=2, kind="multilabel")).with_split(
+        ["train", "val", "test"]
+    )
     prepared = SimpleNamespace(archive=archive, spectra=memory_spectra(archive))
     monkeypatch.setattr(loading, "prepare", lambda *_, **__: prepared)
     data = loading.load_data(BenchmarkData(benchmark))

@@ -80,5 +80,5 @@ def _curves(folder: RunFolder, name: str) -> RunCurves:
 def _best_epoch(rows: list[dict[str, float]], values: np.ndarray, higher: bool) -> int:
     """The epoch with the best metric; the lower loss decides between equal ones."""
     known = np.where(np.isnan(values), np.inf, -values if higher else values)
-    losses = [row.get("val_loss", np.nan) for row in rows]
+    losses = np.array([row.get("val_loss", np.nan) for row in rows])
     return int(rows[int(np.lexsort((losses, known))[0])]["epoch"])

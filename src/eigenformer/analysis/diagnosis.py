@@ -31,31 +31,17 @@ from torch_geometric.nn import global_mean_pool
 
 from eigenformer.analysis.adjacency import spread
 from eigenformer.data.batching import GraphDataset
+from eigenformer.frequencies import sample_for
 from eigenformer.layer import EigenformerLayer
-from eigenformer.models.eigenformer import Eigenformer, last_linear
-from eigenformer.outputs import Outputs
+from eigenformer.models import Eigenformer, Model
+from eigenformer.targets import Target
 from eigenformer.training.data_module import EpochBatches
-from eigenformer.training.losses import loss_sums, mean_loss
 from eigenformer.training.modes import freeze_norms
-from eigenformer.training.module import read_targets
 from eigenformer.training.predicting import model_device, predict_batches
 
 EVEN = 0.99
 """The entropy above which a head looks everywhere alike, as good as."""
 
-# Part of the model: how its parameters' names start, behind "layers.N." for those of a layer.
-_PARTS = {
-    "encoders": ("node_encoder", "edge_encoder", "input_norm"),
-    "node potentials": ("node_potentials",),
-    "φ₁": ("attention.phi1",),
-    "φ₂": ("attention.phi2",),
-    "W_V, W_O, W_E": ("attention.value", "attention.out", "attention.edge_value"),
-    "W_Q, W_K, W_A, W_R": ("attention.query", "attention.key", "attention.edge_"),
-    "local branch": ("local",),
-    "θ": ("degree_scaler",),
-    "feed-forward": ("ffn", "norm"),
-    "head": ("head",),
-}
 _BATCH = 16
 # The share of a gradient that is nothing beside the rest.
 _NOTHING = 0.01
@@ -105,7 +91,7 @@ class Diagnosis:
 def diagnose(
     model: Eigenformer,
     dataset: GraphDataset,
-    outputs: Outputs,
+    outputs: Target,
     limit: int | None = None,
     batch_size: int = 32,
     frozen_norms: bool = False,
@@ -114,7 +100,7 @@ def diagnose(
     """Looks into a model, which stays as it is.
 
     Args:
-        model: Any.
+        model: An Eigenformer.
         dataset: Its graphs.
         outputs: What it predicts.
         limit: How many graphs to take for the layers, evenly from all of them (default: all).
@@ -122,6 +108,8 @@ def diagnose(
         frozen_norms: Whether its batch norms use their stored statistics in training.
         steps: Over how many training steps gradients are taken; at most one epoch.
     """
+    if not isinstance(model, Eigenformer):
+        raise ValueError(f"{type(model).__name__}: no attention to look at; needs an Eigenformer")
     layers = _diagnose_layers(model, dataset, spread(len(dataset), limit).tolist())
     batches = islice(EpochBatches(len(dataset), batch_size, seed=0), steps)
     device = model_device(model)
@@ -164,8 +152,7 @@ class _Seen:
     """What went through a layer."""
 
     attended: list[Tensor] = field(default_factory=list)
-    norm1: list[Tensor] = field(default_factory=list)
-    norm2: list[Tensor] = field(default_factory=list)
+    norms: tuple[list[Tensor], ...] = field(default_factory=lambda: ([], []))
 
 
 def _diagnose_layers(
@@ -189,8 +176,8 @@ def _diagnose_layers(
             tuple(entropy[number].tolist()),
             _within(torch.cat(layer.attended), graphs),
             max(
-                _drift(block.norm1, torch.cat(layer.norm1)),
-                _drift(block.norm2, torch.cat(layer.norm2)),
+                _drift(norm, torch.cat(given))
+                for norm, given in zip(block.norms, layer.norms, strict=True)
             ),
         )
         for number, (block, layer) in enumerate(zip(_layers(model), seen, strict=True))
@@ -203,13 +190,13 @@ def _watched(model: Eigenformer) -> Iterator[list[_Seen]]:
     seen = [_Seen() for _ in model.layers]
     hooks = []
     for layer, kept in zip(_layers(model), seen, strict=True):
-        hooks += [
+        hooks.append(
             layer.attention.register_forward_hook(
                 lambda m, i, o, k=kept: k.attended.append(o[0].cpu())
-            ),
-            layer.norm1.register_forward_pre_hook(lambda m, i, k=kept: k.norm1.append(i[0].cpu())),
-            layer.norm2.register_forward_pre_hook(lambda m, i, k=kept: k.norm2.append(i[0].cpu())),
-        ]
+            )
+        )
+        for norm, given in zip(layer.norms, kept.norms, strict=True):
+            hooks.append(norm.register_forward_pre_hook(lambda m, i, k=given: k.append(i[0].cpu())))
     try:
         yield seen
     finally:
@@ -234,43 +221,33 @@ def _within(values: Tensor, graphs: Tensor) -> float:
     return float(within.square().sum() / total.clamp(min=1e-300))
 
 
-def _drift(norm: nn.BatchNorm1d, values: Tensor) -> float:
-    if norm.running_mean is None:
+def _drift(norm: nn.Module, values: Tensor) -> float:
+    """Of a norm with running statistics; others cannot drift."""
+    running = getattr(norm, "running_mean", None)
+    if running is None:
         return 0.0
-    deviation = values.std(0, correction=0).clamp(min=norm.eps)
-    return float(((norm.running_mean.cpu() - values.mean(0)).abs() / deviation).mean())
+    deviation = values.std(0, correction=0).clamp(min=getattr(norm, "eps", 1e-5))
+    return float(((running.cpu() - values.mean(0)).abs() / deviation).mean())
 
 
 def _gradients(
-    model: Eigenformer, batch: Batch, outputs: Outputs, frozen_norms: bool
+    model: Model, batch: Batch, outputs: Target, frozen_norms: bool
 ) -> tuple[float, dict[str, float], bool]:
     """The loss of a training step, its gradient's norm by parts, whether it is the bias's alone."""
     model = copy.deepcopy(model).train().requires_grad_()  # a step renews batch norm's statistics
     if frozen_norms:
         freeze_norms(model)
-    targets = read_targets(outputs, batch)
-    if outputs.kind == "regression":
-        targets = outputs.standardise(targets)
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        sums, counts = loss_sums(outputs, model(batch), targets)
-        loss = mean_loss(outputs, sums, counts)
-        parameters = dict(model.named_parameters())
-        gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        predictions = model(sample_for(model.config, batch))
+        loss = outputs.mean_loss(*outputs.loss_sums(predictions, outputs.read(batch)))
+        parameters = [*model.parameters()]
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
     squares = {
-        name: 0.0 if gradient is None else float(gradient.double().square().sum())
-        for name, gradient in zip(parameters, gradients, strict=True)
+        parameter: 0.0 if gradient is None else float(gradient.double().square().sum())
+        for parameter, gradient in zip(parameters, gradients, strict=True)
     }
-    parts = {part: 0.0 for part in _PARTS if part in map(part_of, squares)}
-    for name, square in squares.items():
-        parts[part_of(name)] += square
-    last = last_linear(model.head).bias
-    bias = next(squares[name] for name, value in parameters.items() if value is last)
+    parts = {part: sum(squares[p] for p in of) for part, of in model.parts().items()}
+    bias = 0.0 if model.output_bias is None else squares[model.output_bias]
     bias_alone = sum(squares.values()) - bias < _NOTHING**2 * bias
     return loss.item(), {part: math.sqrt(square) for part, square in parts.items()}, bias_alone
-
-
-def part_of(parameter: str) -> str:
-    """The part of the model that a parameter belongs to."""
-    name = parameter.split(".", 2)[2] if parameter.startswith("layers.") else parameter
-    return next(part for part, starts in _PARTS.items() if name.startswith(starts))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from eigenformer.data.batching import GraphDataset
-from eigenformer.models import Model
 from eigenformer.targets import Target
 from eigenformer.training.predicting import predict_batches
 
@@ -36,7 +35,7 @@ class GraphErrors:
 
 
 def graph_errors(
-    model: Model, dataset: GraphDataset, outputs: Target, batch_size: int = 64
+    model: nn.Module, dataset: GraphDataset, outputs: Target, batch_size: int = 64
 ) -> GraphErrors:
     """What a model says about each graph, and how far that is from the truth."""
     predictions: list[Tensor] = []

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from eigenformer.attention import SpectrumAwareAttention
-from eigenformer.models.eigenformer import Eigenformer
+from eigenformer.models import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,16 +37,19 @@ class Filters:
 
 
 @torch.no_grad()
-def learned_filters(model: Eigenformer, samples: int = 401) -> Filters:
+def learned_filters(model: Model, samples: int = 401) -> Filters:
     """The filters of a model.
 
     Args:
-        model: Any.
+        model: One with spectrum-aware attention.
         samples: Points per curve.
     """
+    attentions = [m for m in model.modules() if isinstance(m, SpectrumAwareAttention)]
+    if not attentions:
+        raise ValueError(f"{type(model).__name__}: no attention to look at; needs an Eigenformer")
     eigenvalues = torch.linspace(0, 2, samples)
     parts = []
-    for attention in (m for m in model.modules() if isinstance(m, SpectrumAwareAttention)):
+    for attention in attentions:
         places = eigenvalues.to(attention.value.weight)
         phi2 = attention.phi2(places.expand(attention.heads, -1))
         least, most = phi2.amin(1, keepdim=True), phi2.amax(1, keepdim=True)

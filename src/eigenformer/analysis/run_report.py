@@ -19,7 +19,6 @@ from eigenformer.experiments.paper_tables import PAPER_TABLES, paper_table
 from eigenformer.model_folder import read_card
 from eigenformer.targets import Target
 from eigenformer.trained_model import TrainedModel
-from eigenformer.training.loading import load_data
 from eigenformer.training.run_folder import RunFolder
 
 T = TypeVar("T")
@@ -188,17 +187,15 @@ def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None
 
 def _test(folder: RunFolder, examples: int, workspace: Workspace | None) -> TestResults:
     trained = TrainedModel.open(folder.path)
-    data = load_data(trained.data, workspace, trained.model.needs_spectrum)
-    if not len(data.splits["test"]):
-        raise ValueError("there are no test graphs")
-    found = graph_errors(trained.model, data.dataset("test"), trained.outputs, trained.batch_size)
-    places = data.splits["test"]
-    small = data.archive.num_nodes[places] <= MOST_NODES
+    graphs = trained.graphs(workspace, "test")
+    found = graph_errors(trained.model, graphs, trained.outputs, trained.batch_size)
+    archive, places = graphs.archive, graphs.indices
+    small = archive.num_nodes[places] <= MOST_NODES
     order = [graph for graph in found.worst(len(places)) if small[graph]]
     drawn = tuple(
         Example(
             graph,
-            view_graph(data.archive, int(places[graph]), trained.input_format.num_frequencies),
+            view_graph(archive, int(places[graph]), trained.input_format.num_frequencies),
             found.predictions[graph],
             found.targets[graph],
             float(found.errors[graph]),

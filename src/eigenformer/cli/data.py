@@ -134,17 +134,17 @@ def _list(arguments: argparse.Namespace) -> None:
 def _row(entry: Entry) -> tuple[str, ...]:
     from eigenformer.data.store import folder_bytes
 
-    counts, task = entry.statistics, entry.task
+    counts, target = entry.statistics, entry.target
     if entry.problem:
         return (entry.name, *[""] * 6, entry.problem.splitlines()[0])
-    if counts is None or task is None:
+    if counts is None:
         return (entry.name, *["-"] * 6, "not prepared")
     return (
         entry.name,
         str(counts.graphs),
         f"{counts.mean_nodes:.1f}",
         f"{counts.mean_edges:.1f}",
-        f"{task.level} {task.kind}",
+        "none" if target is None else f"{target.level} {target.kind}",
         _size(entry.archive_bytes),
         _size(sum(map(folder_bytes, entry.spectra))) if entry.spectra else "-",
         str(entry.path),
@@ -183,15 +183,17 @@ def _info(arguments: argparse.Namespace) -> None:
 def _print_archive(archive: GraphArchive) -> None:
     from eigenformer.data.benchmarks import BENCHMARKS
 
-    counts, task = archive.statistics, archive.task
+    counts, target = archive.statistics, archive.target
     print(f"archive     {archive.path}")
     splits = f"train, val, test: {', '.join(map(str, counts.splits))}"
     print(f"graphs      {counts.graphs} ({splits if any(counts.splits) else 'not split'})")
     print(f"nodes       {counts.nodes} (mean {counts.mean_nodes:.2f}, max {counts.max_nodes})")
     kind = "directed" if counts.directed else "both directions of undirected ones"
     print(f"edges       {counts.edges} (mean {counts.mean_edges:.2f}, {kind})")
-    what = f"{task.level} {task.kind}: {', '.join(task.names) or '-'}"
-    print(f"task        {'none: there are no targets' if task.kind == 'none' else what}")
+    what = "none: there are no targets"
+    if target is not None:
+        what = f"{target.level} {target.kind}: {', '.join(target.names) or '-'}"
+    print(f"task        {what}")
     for field, values in archive.fields.items():
         width = " × ".join(map(str, values.values.shape[1:])) or "1"
         kind = "text" if values.is_text else values.dtype.name

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eigenformer.config.settings import ConfigError, Settings, setting_types
-from eigenformer.options import MetricName, SplitBy, TargetKind
+from eigenformer.nearest import unknown
+from eigenformer.options import SplitBy
 
 FRACTIONS = (0.8, 0.1, 0.1)
 """The usual sizes of train, val and test."""
@@ -24,7 +25,8 @@ class ReadOptions(Settings):
         targets: The columns to predict: of the table of molecules, of ``graphs`` or of ``nodes``.
         identifier: Tables of molecules: a column with unique values, to name molecules by.
         split_column: Tables: the column that says ``train``, ``val`` or ``test``.
-        task: What the targets are; None to tell by their values.
+        task: What the targets are: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
+            None to tell by their values.
         featurizer: How molecules become graphs: ``ogb`` or ``zinc``.
         undirected: Plain tables: edges go both ways, even if they are listed in one direction.
     """
@@ -33,7 +35,7 @@ class ReadOptions(Settings):
     targets: tuple[str, ...] = ()
     identifier: str | None = None
     split_column: str | None = None
-    task: TargetKind | None = None
+    task: str | None = None
     featurizer: str = "ogb"
     undirected: bool = False
 
@@ -41,6 +43,10 @@ class ReadOptions(Settings):
         for name in self.targets:
             if self.targets.count(name) > 1:
                 raise ConfigError(f"targets: '{name}' is named twice")
+        if self.task is not None:
+            from eigenformer.targets import target_class
+
+            target_class(self.task)
 
 
 @dataclass(frozen=True)
@@ -80,9 +86,11 @@ class OwnData(ReadOptions, SplitOptions):
         targets: The columns to predict: of the table of molecules, of ``graphs`` or of ``nodes``.
         identifier: Tables of molecules: a column with unique values, to name molecules by.
         split_column: Tables: the column that says ``train``, ``val`` or ``test``.
-        task: What the targets are; None to tell by their values.
-        metric: What a model is judged by, and the best epoch chosen; None for what is usual for
-            the task.
+        task: What the targets are: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
+            None to tell by their values.
+        metric: The metric that selects the best epoch: ``mae``, ``rmse``, ``r2``, ``accuracy``,
+            ``weighted_accuracy``, ``f1``, ``auroc`` or ``average_precision``; None for what is
+            usual for the task.
         split_by: ``random``, ``stratified``, ``scaffold``, or ``column`` for the split that the
             data carries; None for that one where there is one, else ``random``.
         fractions: Sizes of train, val and test.
@@ -95,7 +103,7 @@ class OwnData(ReadOptions, SplitOptions):
     """
 
     dataset: str = dataclasses.field(kw_only=True)
-    metric: MetricName | None = None
+    metric: str | None = None
     max_bad_rows: float = 0.05
     limit: int | None = None
     num_frequencies: int | None = None
@@ -108,6 +116,11 @@ class OwnData(ReadOptions, SplitOptions):
         if not 0 <= self.max_bad_rows <= 1:
             raise ConfigError(f"max_bad_rows: a share in [0, 1], got {self.max_bad_rows}")
         check_split_column(self, self)
+        if self.metric is not None:
+            from eigenformer.targets import known_metrics
+
+            if self.metric not in (known := known_metrics()):
+                raise ConfigError(unknown(f"metric: '{self.metric}'", self.metric, known))
 
     @property
     def name(self) -> str:

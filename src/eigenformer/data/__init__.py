@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from eigenformer.data.batching import GraphDataset, keep_batch
     from eigenformer.data.benchmarks import BENCHMARKS, Benchmark
     from eigenformer.data.errors import DataError
-    from eigenformer.data.fields import Field, Task
+    from eigenformer.data.fields import Field
     from eigenformer.data.molecules import featurizer
     from eigenformer.data.preparation import Prepared, prepare, prepare_own
     from eigenformer.data.reading import read_own
@@ -33,7 +33,6 @@ __all__ = [
     "Spectra",
     "SplitOptions",
     "Statistics",
-    "Task",
     "Workspace",
     "featurizer",
     "keep_batch",
@@ -61,7 +60,6 @@ __getattr__, __dir__ = lazy_names(
         "Spectra": "eigenformer.data.spectra",
         "SplitOptions": "eigenformer.config",
         "Statistics": "eigenformer.data.statistics",
-        "Task": "eigenformer.data.fields",
         "Workspace": "eigenformer.data.workspace",
         "featurizer": "eigenformer.data.molecules",
         "keep_batch": "eigenformer.data.batching",

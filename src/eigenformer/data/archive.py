@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eigenformer.config import ConfigError
 from eigenformer.data.checks import (
     check_contents,
     check_parts,
@@ -25,7 +26,6 @@ from eigenformer.data.fields import (
     SPLITS,
     Field,
     Level,
-    Task,
     narrow,
     number_splits,
     pack_text,
@@ -35,6 +35,7 @@ from eigenformer.data.fields import (
 from eigenformer.data.statistics import Statistics, statistics
 from eigenformer.data.store import MANIFEST, Store, open_store, write_store
 from eigenformer.nearest import unknown
+from eigenformer.targets import Target
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -63,7 +64,7 @@ class GraphArchive:
         split: For each graph a name in ``SPLITS`` or its place there, or None or ``NO_SPLIT``
             (default: none has one).
         names: A name for each graph, for example its SMILES (default: none).
-        task: What is to be predicted.
+        target: What is to be predicted; None where nothing is.
         meta: Anything else that fits JSON: vocabulary, featuriser, where it came from.
     """
 
@@ -75,7 +76,7 @@ class GraphArchive:
         fields: Mapping[str, Field],
         split: Sequence[str | None] | np.ndarray | None = None,
         names: Sequence[str] | None = None,
-        task: Task | None = None,
+        target: Target | None = None,
         meta: Mapping[str, Any] | None = None,
         *,
         _written: bool = False,
@@ -86,7 +87,7 @@ class GraphArchive:
         self.fields = dict(fields)
         self.split = number_splits(np.full(len(self), NO_SPLIT) if split is None else split)
         self.names = names
-        self.task = Task() if task is None else task
+        self.target = target
         self.meta = plain_meta(meta or {})
         self._store: Store | None = None
         check_parts(self)
@@ -195,7 +196,7 @@ class GraphArchive:
             },
             split=self.split[chosen],
             names=None if self.names is None else [self.names[i] for i in chosen],
-            task=self.task,
+            target=self.target,
             meta=self.meta,
         )
 
@@ -203,16 +204,16 @@ class GraphArchive:
         """The same graphs with another split."""
         return self._with(split=split)
 
-    def with_task(self, task: Task) -> GraphArchive:
-        """The same graphs with another task."""
-        return self._with(task=task)
+    def with_target(self, target: Target | None) -> GraphArchive:
+        """The same graphs with another target."""
+        return self._with(target=target)
 
     def with_field(self, name: str, field: Field) -> GraphArchive:
         """The same graphs with another attribute, or another value of it."""
         return self._with(fields={**self.fields, name: field})
 
     def _with(self, **changes: Any) -> GraphArchive:
-        names = ("node_offsets", "edge_offsets", "edge_index", "fields", "split", "names", "task")
+        names = ("node_offsets", "edge_offsets", "edge_index", "fields", "split", "names", "target")
         parts = {name: getattr(self, name) for name in (*names, "meta")}
         other = GraphArchive(**{**parts, **changes}, _written=True)
         if "structure" in vars(self):  # the graphs are the same
@@ -225,7 +226,7 @@ class GraphArchive:
         graphs: Iterable[Data],
         split: Sequence[str | None] | np.ndarray | None = None,
         names: Sequence[str] | None = None,
-        task: Task | None = None,
+        target: Target | None = None,
         levels: Mapping[str, Level] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> GraphArchive:
@@ -237,7 +238,7 @@ class GraphArchive:
         from eigenformer.data.conversion import pack_graphs
 
         packed = pack_graphs(graphs, names, levels or {})
-        return cls(**packed, split=split, names=names, task=task, meta=meta)
+        return cls(**packed, split=split, names=names, target=target, meta=meta)
 
     @classmethod
     def from_dataset(cls, *parts: Dataset, **arguments: Any) -> GraphArchive:
@@ -277,7 +278,7 @@ class GraphArchive:
                 name: {"level": field.level, "dtype": field.dtype.str}
                 for name, field in self.fields.items()
             },
-            "task": asdict(self.task),
+            "task": _stored_target(self.target),
             "statistics": asdict(self.statistics),
             "meta": self.meta,
         }
@@ -298,7 +299,7 @@ class GraphArchive:
             archive = cls(**_parts(store), _written=True)
             counts = store.meta["statistics"]
             archive.statistics = Statistics(**{**counts, "splits": tuple(counts["splits"])})
-        except (KeyError, TypeError, AttributeError, DataError) as error:
+        except (KeyError, TypeError, AttributeError, DataError, ConfigError) as error:
             raise DamagedError(Problem(str(store.path), f"not an archive: {error}")) from None
         archive._store = store
         return archive
@@ -312,7 +313,7 @@ class GraphArchive:
 
 def _parts(store: Store) -> dict[str, Any]:
     """The arguments of an archive, as they were written."""
-    arrays, task = store.arrays, store.meta["task"]
+    arrays, target = store.arrays, _read_target(store.meta["task"])
     parts = {name: arrays[name] for name in ("node_offsets", "edge_offsets", "edge_index", "split")}
     fields = {}
     for name, record in store.meta["fields"].items():
@@ -323,5 +324,15 @@ def _parts(store: Store) -> dict[str, Any]:
         else:
             fields[name] = Field(record["level"], values, dtype)
     names = unpack_text(arrays["names"], arrays["name_offsets"]) if "names" in arrays else None
-    task = Task(**{**task, "names": tuple(task["names"])})
-    return {**parts, "fields": fields, "names": names, "task": task, "meta": store.meta["meta"]}
+    return {**parts, "fields": fields, "names": names, "target": target, "meta": store.meta["meta"]}
+
+
+def _stored_target(target: Target | None) -> dict[str, Any]:
+    """A target as it is written. What depends on a training set, as units do, is not."""
+    if target is None:
+        return {"level": "graph", "kind": "none", "num_outputs": 0, "names": []}
+    return {name: getattr(target, name) for name in ("level", "kind", "num_outputs", "names")}
+
+
+def _read_target(record: dict[str, Any]) -> Target | None:
+    return None if record["kind"] == "none" else Target.from_dict(record, "task")

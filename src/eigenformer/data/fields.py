@@ -1,4 +1,4 @@
-"""The parts of an archive: attributes, splits, what is to be predicted; their forms on disk."""
+"""The parts of an archive, attributes and splits, and their forms on disk."""
 
 from __future__ import annotations
 
@@ -12,29 +12,11 @@ from eigenformer.data.errors import DataError
 from eigenformer.nearest import unknown
 
 Level = Literal["node", "edge", "graph"]
-TaskKind = Literal["regression", "binary", "multiclass", "multilabel", "none"]
 
 SPLITS = ("train", "val", "test")
 NO_SPLIT = 255
 
 _INTEGERS = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32)
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is to be predicted: for each ``level``, a ``kind`` of target, and their names.
-
-    Args:
-        level: Whether a graph or each of its nodes has a target.
-        kind: ``regression``, ``binary``, ``multiclass``, ``multilabel``, or ``none``.
-        num_outputs: Numbers a model predicts per graph or node: targets, or classes.
-        names: The targets' names, or the classes'.
-    """
-
-    level: Literal["graph", "node"] = "graph"
-    kind: TaskKind = "none"
-    num_outputs: int = 0
-    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

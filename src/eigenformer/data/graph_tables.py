@@ -29,7 +29,8 @@ from eigenformer.data.tables import (
     read_table,
     read_whole,
 )
-from eigenformer.data.target_columns import TargetLevel, Targets
+from eigenformer.data.target_columns import TargetColumns
+from eigenformer.targets.base import TargetLevel
 
 _NAMES = ("graphs", "nodes", "edges")
 
@@ -75,10 +76,10 @@ def read_graph_tables(
     if options.undirected:
         ends, counts, fields = _both_ways(ends, counts, fields)
     table, rows = (nodes, order) if level == "node" else (graphs, np.arange(len(graphs)))
-    targets, task = Targets(table, options.targets, options.task), None
+    wanted, target = TargetColumns(table, options.targets, options.task), None
     if options.targets:
-        values = _read_rows(table, targets.read)
-        fields["y"], task = targets.field(values[rows], level)
+        values = _read_rows(table, wanted.read)
+        fields["y"], target = wanted.field(values[rows], level)
     return GraphArchive(
         node_offsets=np.cumsum([0, *sizes]),
         edge_offsets=np.cumsum([0, *counts]),
@@ -86,7 +87,7 @@ def read_graph_tables(
         fields=fields,
         split=_split(graphs, options),
         names=list(graph_of),
-        task=task,
+        target=target,
         meta={"columns": {name: columns[name] for name in columns if name in fields}},
     )
 

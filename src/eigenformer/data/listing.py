@@ -9,13 +9,13 @@ from pathlib import Path
 from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DamagedError, DataError
-from eigenformer.data.fields import Task
 from eigenformer.data.preparation import own_name
 from eigenformer.data.spectra import find_spectra
 from eigenformer.data.statistics import Statistics
 from eigenformer.data.store import MANIFEST, folder_bytes
 from eigenformer.data.workspace import Workspace
 from eigenformer.nearest import unknown
+from eigenformer.targets import Target
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Entry:
         archive_bytes: The size of the archive.
         spectra: Its caches of spectra, and how many frequencies each keeps; None for all.
         statistics: Counts of its graphs.
-        task: What is predicted.
+        target: What is predicted; None where nothing is.
         problem: What is wrong with it, if anything.
     """
 
@@ -37,7 +37,7 @@ class Entry:
     archive_bytes: int = 0
     spectra: Mapping[Path, int | None] = field(default_factory=dict)
     statistics: Statistics | None = None
-    task: Task | None = None
+    target: Target | None = None
     problem: str = ""
 
 
@@ -64,7 +64,7 @@ def entry(path: Path, workspace: Workspace) -> Entry:
         archive_bytes=folder_bytes(path),
         spectra=find_spectra(archive, spectra_folders(path, workspace)),
         statistics=archive.statistics,
-        task=archive.task,
+        target=archive.target,
     )
 
 

@@ -15,7 +15,7 @@ from eigenformer.data.fields import Field
 from eigenformer.data.molecules import MoleculeError, MoleculeGraph, molecule_fields
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import Rejected, is_missing, read_table
-from eigenformer.data.target_columns import Targets
+from eigenformer.data.target_columns import TargetColumns
 from eigenformer.nearest import unknown
 from eigenformer.reporting import Reporter
 
@@ -46,7 +46,7 @@ def read_molecule_table(path: Path, options: ReadOptions, report: Reporter | Non
     for name in (options.identifier, options.split_column):
         if name is not None:
             table.column(name)
-    targets = Targets(table, options.targets, options.task)
+    targets = TargetColumns(table, options.targets, options.task)
     smiles = table.column(options.smiles)
     graphs = featurize_all(smiles, options.featurizer, report or Reporter())
     rows: list[_Row] = []
@@ -69,13 +69,13 @@ def read_molecule_table(path: Path, options: ReadOptions, report: Reporter | Non
 
 
 def _archive(
-    rows: list[_Row], targets: Targets, rejected: list[Rejected], options: ReadOptions
+    rows: list[_Row], targets: TargetColumns, rejected: list[Rejected], options: ReadOptions
 ) -> GraphArchive:
     packed = molecule_fields([row.graph for row in rows])
-    task = None
+    target = None
     if options.targets:
         values = np.array([row.targets for row in rows])
-        packed["fields"]["y"], task = targets.field(values, "graph")
+        packed["fields"]["y"], target = targets.field(values, "graph")
     if options.identifier is not None:
         packed["fields"]["smiles"] = Field.of_texts([row.smiles for row in rows])
     aside = [
@@ -86,7 +86,7 @@ def _archive(
         **packed,
         split=[row.split for row in rows],
         names=[row.name for row in rows],
-        task=task,
+        target=target,
         meta={"featurizer": options.featurizer, "rejected": aside},
     )
 

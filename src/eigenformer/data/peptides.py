@@ -14,11 +14,12 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.benchmarking_gnns import packed_structure
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import featurize_all
-from eigenformer.data.fields import NO_SPLIT, SPLITS, Field, Task, number_splits
+from eigenformer.data.fields import NO_SPLIT, SPLITS, Field, number_splits
 from eigenformer.data.molecules import MoleculeError, molecule_fields
 from eigenformer.data.tables import Table, read_table
 from eigenformer.data.workspace import RawFile
 from eigenformer.reporting import Reporter
+from eigenformer.targets import LabelTarget, NumberTarget
 
 FUNCTIONS = tuple(f"function {number}" for number in range(10))
 STRUCTURES = (
@@ -26,9 +27,9 @@ STRUCTURES = (
     *("Inertia_valence_a", "Inertia_valence_b", "Inertia_valence_c"),
     *("length_a", "length_b", "length_c", "Spherocity", "Plane_best_fit"),
 )
-_TASKS = {
-    "peptides-func": Task("graph", "multilabel", len(FUNCTIONS), FUNCTIONS),
-    "peptides-struct": Task("graph", "regression", len(STRUCTURES), STRUCTURES),
+_TARGETS = {
+    "peptides-func": LabelTarget("graph", len(FUNCTIONS), FUNCTIONS, kind="multilabel"),
+    "peptides-struct": NumberTarget("graph", len(STRUCTURES), STRUCTURES),
 }
 _ADDRESS = "https://www.dropbox.com/s"
 _FUNC_TABLE = "peptides_func.csv.gz"
@@ -72,7 +73,7 @@ def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
     packed = molecule_fields(graphs)
     packed["fields"]["y"] = Field("graph", targets.astype(np.float32), np.dtype(np.float32))
     return GraphArchive(
-        **packed, split=split, names=smiles, task=_TASKS[name], meta={"featurizer": "ogb"}
+        **packed, split=split, names=smiles, target=_TARGETS[name], meta={"featurizer": "ogb"}
     )
 
 
@@ -129,6 +130,6 @@ def _official(name: str, file: Path) -> GraphArchive:
         **packed_structure(graphs),
         fields=fields,
         split=split_of,
-        task=_TASKS[name],
+        target=_TARGETS[name],
         meta={"featurizer": "ogb"},
     )

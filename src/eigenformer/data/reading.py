@@ -14,8 +14,7 @@ from eigenformer.data.images import is_image_folder, read_image_folder
 from eigenformer.data.molecule_table import Import, read_molecule_table
 from eigenformer.data.splits import split_archive
 from eigenformer.data.tables import Rejected, is_table
-from eigenformer.data.target_columns import infer_task
-from eigenformer.options import TargetKind
+from eigenformer.data.target_columns import values_target
 from eigenformer.reporting import Reporter
 
 Form = Literal["molecules", "tables", "graphs", "pictures", "archive"]
@@ -120,7 +119,7 @@ def read_own(
     return Import(split_archive(archive, split), rejected)
 
 
-def read_data_folder(path: Path, task: TargetKind | None = None) -> GraphArchive:
+def read_data_folder(path: Path, task: str | None = None) -> GraphArchive:
     """A folder of ``.pt`` files, each one PyG ``Data`` or a list of them; no code in them runs."""
     from torch_geometric.data import Data
 
@@ -149,4 +148,4 @@ def read_data_folder(path: Path, task: TargetKind | None = None) -> GraphArchive
         if task is not None:
             raise DataError(Problem(str(path), f"task: '{task}', but the graphs have no target y"))
         return archive
-    return archive.with_task(infer_task(field.values, (), task, field.level))
+    return archive.with_target(values_target(field.values, (), task, field.level))

@@ -16,17 +16,18 @@ import numpy as np
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.benchmarking_gnns import packed_structure, read_benchmark
 from eigenformer.data.errors import DataError
-from eigenformer.data.fields import SPLITS, Field, Task
+from eigenformer.data.fields import SPLITS, Field
 from eigenformer.reporting import Reporter
+from eigenformer.targets import ClassTarget, LabelTarget, Target
 
 PATTERN_SIZES = (10_000, 2_000, 2_000)
 CLUSTER_SIZES = (10_000, 1_000, 1_000)
 _SIZES_FROM, _SIZES_BELOW = 5, 35
 _INSTANCES = 100
 _PATTERN, _CLUSTER = 1, 2
-_TASKS = {
-    "pattern": Task("node", "binary", 1, ("in the pattern",)),
-    "cluster": Task("node", "multiclass", 6, tuple(f"community {c}" for c in range(6))),
+_TARGETS = {
+    "pattern": LabelTarget("node", names=("in the pattern",)),
+    "cluster": ClassTarget("node", 6, tuple(f"community {c}" for c in range(6))),
 }
 
 
@@ -65,7 +66,7 @@ def pattern(
         order = stream.permutation(n + extra)
         return _Graph(_shuffled(adjacency, order), features[order], labels[order])
 
-    return _archive(draw, (seed, _PATTERN), sizes, 3, _TASKS["pattern"], report or Reporter())
+    return _archive(draw, (seed, _PATTERN), sizes, 3, _TARGETS["pattern"], report or Reporter())
 
 
 def cluster(
@@ -86,7 +87,7 @@ def cluster(
             features[stream.choice(np.flatnonzero(labels == c))] = c + 1
         return _Graph(_shuffled(adjacency, order), features, labels)
 
-    return _archive(draw, (seed, _CLUSTER), sizes, 7, _TASKS["cluster"], report or Reporter())
+    return _archive(draw, (seed, _CLUSTER), sizes, 7, _TARGETS["cluster"], report or Reporter())
 
 
 def build_official(name: str, file: Path) -> GraphArchive:
@@ -101,7 +102,9 @@ def build_official(name: str, file: Path) -> GraphArchive:
         "x": Field("node", x.astype(np.uint8), np.dtype(np.float32)),
         "y": Field("node", labels.astype(np.int64), np.dtype(np.int64)),
     }
-    return GraphArchive(**packed_structure(graphs), fields=fields, split=split, task=_TASKS[name])
+    return GraphArchive(
+        **packed_structure(graphs), fields=fields, split=split, target=_TARGETS[name]
+    )
 
 
 def scaled_sizes(full: tuple[int, int, int], total: int | None) -> tuple[int, int, int]:
@@ -137,7 +140,7 @@ def _archive(
     key: tuple[int, int],
     sizes: tuple[int, int, int],
     num_types: int,
-    task: Task,
+    target: Target,
     report: Reporter,
 ) -> GraphArchive:
     graphs, edges = [], []
@@ -159,6 +162,6 @@ def _archive(
             "y": Field("node", labels.astype(np.uint8), np.dtype(np.int64)),
         },
         split=np.repeat(np.arange(len(SPLITS), dtype=np.uint8), sizes),
-        task=task,
+        target=target,
         meta={"generator": {"seed": key[0], "sizes": list(sizes)}},
     )

@@ -13,9 +13,10 @@ import numpy as np
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.benchmarking_gnns import benchmark_file, packed_structure, read_benchmark
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.fields import SPLITS, Field, Task
+from eigenformer.data.fields import SPLITS, Field
 from eigenformer.data.workspace import RawFile
 from eigenformer.reporting import Reporter
+from eigenformer.targets import ClassTarget
 
 NEIGHBOURS = 8
 _CLASSES = {
@@ -83,10 +84,10 @@ def superpixel_archive(
     x = np.concatenate([pixels.colour, pixels.position], axis=1).astype(np.float32)
     single = np.dtype(np.float32)
     fields = {"x": Field("node", x, single), "edge_attr": Field("edge", weights[:, None], single)}
-    task = Task()
+    target = None
     if labels is not None:
         fields["y"] = Field("graph", labels.astype(np.int64), np.dtype(np.int64))
-        task = Task("graph", "multiclass", len(classes), tuple(classes))
+        target = ClassTarget("graph", len(classes), tuple(classes))
     return GraphArchive(
         node_offsets=np.cumsum(np.concatenate([[0], pixels.sizes.astype(np.int64)])),
         edge_offsets=edge_offsets,
@@ -94,7 +95,7 @@ def superpixel_archive(
         fields=fields,
         split=split,
         names=names,
-        task=task,
+        target=target,
         meta={"featurizer": "superpixels"},
     )
 
@@ -198,8 +199,8 @@ def _official(name: str, file: Path) -> GraphArchive:
         "edge_attr": Field("edge", np.concatenate(weights).astype(single), single),
         "y": Field("graph", np.array([int(g["y"].item()) for g in graphs]), np.dtype(np.int64)),
     }
-    task = Task("graph", "multiclass", len(_CLASSES[name]), _CLASSES[name])
+    target = ClassTarget("graph", len(_CLASSES[name]), _CLASSES[name])
     meta = {"featurizer": "superpixels"}
     return GraphArchive(
-        **packed_structure(graphs), fields=fields, split=split, task=task, meta=meta
+        **packed_structure(graphs), fields=fields, split=split, target=target, meta=meta
     )

@@ -1,24 +1,23 @@
-"""What is to be predicted: targets in the columns of a table, or already as numbers."""
+"""Targets in the columns of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
+from eigenformer.config import ConfigError
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.fields import Field, Task
+from eigenformer.data.fields import Field
 from eigenformer.data.tables import Table, is_missing, parse_number, read_number
-from eigenformer.options import TargetKind
-
-TargetLevel = Literal["graph", "node"]
+from eigenformer.targets import NumberTarget, Target, infer_target, target_class
+from eigenformer.targets.base import TargetLevel
 
 # Whole numbers are classes if there are no more of them, and so many rows for each, on average.
 _MOST_CLASSES, _LEAST_ROWS = 10, 5
 
 
-class Targets:
+class TargetColumns:
     """The target columns of a table: what kind they are, and what each row says.
 
     Args:
@@ -28,20 +27,22 @@ class Targets:
             or few whole numbers are classes, all else is numbers.
     """
 
-    def __init__(self, table: Table, names: Sequence[str], kind: TargetKind | None) -> None:
+    def __init__(self, table: Table, names: Sequence[str], kind: str | None) -> None:
         self.table, self.names = table, tuple(names)
         self._cells = [table.column(name) for name in names]
         given = kind
         if kind is None and len(names) == 1 and _are_classes(self._cells[0]):
             kind = "multiclass"
-        if kind in ("binary", "multiclass") and len(names) != 1:
+        # Where the kind is told by the values, any number will do until all are read.
+        self.target_class = NumberTarget if kind is None else target_class(kind)
+        if kind in self.target_class.one_column and len(names) != 1:
             raise DataError(Problem(table.file, f"task: '{kind}' takes exactly one target"))
         if kind is not None and not names:
             raise DataError(Problem(table.file, f"task: '{kind}', but no targets are named"))
-        if kind == "multiclass" and given is None:
+        if self.target_class.from_words and given is None:
             self._check_classes()
         self.kind = kind
-        self.classes = _classes(self._cells[0]) if kind == "multiclass" else {}
+        self.classes = _classes(self._cells[0]) if self.target_class.from_words else {}
 
     def _check_classes(self) -> None:
         """Texts that nobody called classes, and that hardly ever repeat, are none."""
@@ -64,23 +65,23 @@ class Targets:
             for name, cells in zip(self.names, self._cells, strict=True)
         ]
 
-    def field(self, rows: np.ndarray, level: TargetLevel) -> tuple[Field, Task]:
-        """The targets that were read, ``[rows, targets]``, as a field and a task."""
+    def field(self, rows: np.ndarray, level: TargetLevel) -> tuple[Field, Target]:
+        """The targets that were read, ``[rows, targets]``, as a field, and what they are."""
         values = rows.astype(np.float32)
         for name, column in zip(self.names, values.T, strict=True):
             if np.isnan(column).all():
                 raise DataError(Problem(self.table.file, f"{name}: no row has a value", 1))
-        if self.kind == "multiclass":
+        if self.target_class.from_words:
             names = tuple(dict.fromkeys(map(_class_name, self.classes)))
-            task = Task(level, "multiclass", len(names), names)
+            target = self.target_class(level=level, num_outputs=len(names), names=names)
             long = np.dtype(np.int64)
-            return Field(level, values[:, 0].astype(long), long), task
-        task = infer_task(values, self.names, self.kind, level)
+            return Field(level, values[:, 0].astype(long), long), target
+        target = values_target(values, self.names, self.kind, level)
         # One target is one number per graph, as everywhere in PyG; several are a row.
-        return Field(level, values[:, 0] if values.shape[1] == 1 else values, values.dtype), task
+        return Field(level, values[:, 0] if values.shape[1] == 1 else values, values.dtype), target
 
     def _value(self, name: str, cell: str) -> float:
-        if self.kind == "multiclass":
+        if self.target_class.from_words:
             if is_missing(cell):
                 raise DataError(f"{name}: no class")
             return float(self.classes[cell.strip()])
@@ -90,34 +91,19 @@ class Targets:
             value = read_number(cell)
         except DataError as error:
             raise DataError(f"{name}: {error}") from None
-        if self.kind in ("binary", "multilabel") and value not in (0, 1):
-            raise DataError(f"{name}: '{cell}' is neither 0 nor 1")
+        if reason := self.target_class.invalid(value):
+            raise DataError(f"{name}: '{cell}' is {reason}")
         return value
 
 
-def infer_task(
-    values: np.ndarray,
-    names: Sequence[str],
-    kind: TargetKind | None,
-    level: TargetLevel = "graph",
-) -> Task:
-    """What targets are, told by their values, or as it is said, if they allow it."""
-    count = 1 if values.ndim == 1 else values.shape[1]
-    whole = values.dtype.kind in "biu" and values.ndim == 1 and values.min(initial=0) >= 0
-    labels = bool(np.isin(values[~np.isnan(values)], (0, 1)).all())
-    if kind is None:
-        if whole and not labels:
-            kind = "multiclass"
-        else:
-            kind = ("multilabel" if count > 1 else "binary") if labels else "regression"
-    if kind in ("binary", "multilabel") and not labels:
-        raise DataError(f"task: '{kind}', but not all targets are 0 or 1")
-    if kind == "multiclass" and not whole:
-        raise DataError("task: 'multiclass' takes one whole number from 0 for each")
-    if kind == "binary" and count > 1:
-        raise DataError(f"task: 'binary', but there are {count} targets")
-    outputs = int(values.max(initial=0)) + 1 if kind == "multiclass" else count
-    return Task(level, kind, outputs, tuple(names))
+def values_target(
+    values: np.ndarray, names: Sequence[str], kind: str | None, level: TargetLevel = "graph"
+) -> Target:
+    """:func:`infer_target`, for which values of another kind are a mistake in the data."""
+    try:
+        return infer_target(values, names, kind, level)
+    except ConfigError as error:
+        raise DataError(str(error)) from None
 
 
 def _are_classes(cells: list[str]) -> bool:

@@ -11,9 +11,10 @@ import numpy as np
 
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.fields import SPLITS, Field, Task
+from eigenformer.data.fields import SPLITS, Field
 from eigenformer.data.workspace import RawFile
 from eigenformer.reporting import Reporter
+from eigenformer.targets import NumberTarget
 
 # fmt: off
 ATOM_WORDS = (
@@ -66,7 +67,7 @@ def build(files: list[Path], report: Reporter) -> GraphArchive:
             "y": Field("graph", arrays["y"].astype(np.float32), np.dtype(np.float32)),
         },
         split=arrays["split"].astype(np.uint8),
-        task=Task("graph", "regression", 1, ("constrained solubility",)),
+        target=NumberTarget(names=("constrained solubility",)),
         meta={"featurizer": "zinc", "vocabulary": {"atom": ATOM_WORDS, "bond": BOND_WORDS}},
     )
 

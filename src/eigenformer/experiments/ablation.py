@@ -10,9 +10,9 @@ from typing import Any
 from eigenformer.config import ConfigError, load_preset, merge, presets
 from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.sweep import SweepRun, Variant, sweep
+from eigenformer.frequencies import sample_frequencies
 from eigenformer.model_folder import load_model
 from eigenformer.nearest import unknown
-from eigenformer.ragged import RaggedGraphs
 from eigenformer.training.evaluation import evaluate, seeded_batches
 
 
@@ -165,8 +165,7 @@ def _with_draws(run: SweepRun, draws: int) -> tuple[float, float]:
     kept = total = 0.0
     whole = config.model.frequency_draw == "eigenspaces"
     for batch, seeds in seeded_batches(dataset, size, draw=0):
-        weights = RaggedGraphs.from_data(batch).draw_frequencies(fraction, whole, seeds)
-        assert weights.frequency_weights is not None
-        kept += float(weights.frequency_weights.sum())
-        total += len(weights.frequency_weights)
+        weights = sample_frequencies(batch, fraction, whole, seeds).frequency_weights
+        kept += float(weights.sum())
+        total += len(weights)
     return sum(results) / draws, kept / total

@@ -5,19 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
-from torch_geometric.data import Batch
 
 from eigenformer.config import ConfigError, EigenformerConfig, RunConfig
-from eigenformer.data.batching import GraphDataset
 from eigenformer.models import build_model, comparable
 from eigenformer.options import Convolution
-from eigenformer.outputs import Outputs
 from eigenformer.training.evaluation import evaluate
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loading import TrainingData
-from eigenformer.training.metrics import Score
-from eigenformer.training.module import read_targets
+from eigenformer.training.scores import Score
 from eigenformer.training.seeding import derived_seed
 
 NETWORKS: tuple[Convolution, ...] = ("gcn", "gin")
@@ -52,20 +47,8 @@ def train_comparable(convolution: Convolution, config: RunConfig, data: Training
 
 def majority(data: TrainingData) -> Compared:
     """Always the class that is most frequent in the training set."""
-    labels = read_targets(data.outputs, _whole(data.dataset("train")))
-    counts = torch.bincount(labels.long().reshape(-1))
-    targets = read_targets(data.outputs, _whole(data.dataset("test")))
-    score = Score(data.outputs)
-    score.update(_constant(data.outputs, int(counts.argmax()), len(targets)), targets)
+    outputs, test = data.outputs, data.dataset("test")
+    targets = outputs.read(test.batch(range(len(test))))
+    score = Score(outputs)
+    score.update(outputs.constant(data.targets("train")).expand(len(targets), -1), targets)
     return Compared("majority class", 0, score.compute())
-
-
-def _whole(dataset: GraphDataset) -> Batch:
-    return dataset.batch(range(len(dataset)))
-
-
-def _constant(outputs: Outputs, label: int, rows: int) -> Tensor:
-    """Logits that say one thing."""
-    if outputs.kind == "multiclass":
-        return torch.eye(outputs.num_outputs)[[label]].expand(rows, -1)
-    return torch.full((rows, 1), 2.0 * label - 1)

@@ -131,13 +131,13 @@ def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:
             preset.name,
             str(summary["seed"]),
             f"{column['metric']} {test:.{column['digits']}f}",
-            f"{paper.result:.{column['digits']}f}",
+            "-" if paper is None else f"{paper.result:.{column['digits']}f}",
             *(_paper_cell(table["rows"][name].get(preset.dataset), column) for name in _PEERS),
             f"{summary['epochs_planned']} of {preset.original().training.epochs}",
             f"{summary['seconds_per_epoch']:.0f} ({_threads(summary)})",
-            f"{paper.epoch_seconds:.0f} ({paper.accelerator})",
+            "-" if paper is None else f"{paper.epoch_seconds:.0f} ({paper.accelerator})",
             f"{summary['peak_memory_mb'] / 1000:.1f} GB",
-            f"{paper.memory_gb:.1f} GB",
+            "-" if paper is None else f"{paper.memory_gb:.1f} GB",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines if len(lines) > 4 else [*lines[:2], "None here."])
@@ -192,7 +192,7 @@ def _own_rows(columns: dict[str, Any], runs: list[Run]) -> dict[str, dict[str, s
 
 def _label(run: Run) -> str:
     preset, planned = load_preset(run.summary["preset"]), run.summary["epochs_planned"]
-    feat = " (feat.)" if preset.model.feature_attention else ""
+    feat = " (feat.)" if getattr(preset.model, "feature_attention", False) else ""
     variant = f" {preset.variant}" if preset.variant else ""
     full = preset.original().training.epochs
     return f"Eigenformer{feat}{variant}, ours" + ("" if planned == full else f", {planned} epochs")

@@ -49,4 +49,7 @@ def reproduce(
     note = "; not the paper's full schedule" if shortened else ""
     note += f"; a variant of the paper's {record.variant_of}" if record.variant_of else ""
     shown = f"{format_result(mean, deviation, 4)} ({count}{note})"
-    return f"{preset}: test {record.paper.metric} {shown}; the paper: {record.paper.result} (1 run)"
+    paper = record.paper
+    if paper is None:
+        return f"{preset}: test {run.summary['metric']} {shown}"
+    return f"{preset}: test {paper.metric} {shown}; the paper: {paper.result} (1 run)"

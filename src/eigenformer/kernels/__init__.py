@@ -8,7 +8,7 @@ itself what it supports.
 
 from __future__ import annotations
 
-from eigenformer.kernels.base import AttentionKernel, AttentionTerms, PhiTable, Request
+from eigenformer.kernels.base import AttentionKernel, AttentionTerms, EdgeTerms, PhiTable, Request
 from eigenformer.kernels.literal import LiteralAttention
 from eigenformer.kernels.native import NativeAttention
 from eigenformer.kernels.torch import TorchAttention
@@ -55,6 +55,7 @@ __all__ = [
     "AttentionKernel",
     "AttentionTerms",
     "Backend",
+    "EdgeTerms",
     "LiteralAttention",
     "NativeAttention",
     "PhiTable",

@@ -59,11 +59,50 @@ class Request:
 
 
 @dataclass(frozen=True, eq=False)
+class EdgeTerms:
+    r"""What one layer puts into its attention at edges: *differences to a pair that is no edge*.
+
+    What all pairs have in common cancels in the softmax, or is part of the values.
+
+    Args:
+        values: :math:`w_{ij}`, ``[M, heads, C]`` for the distinct edges of the batch.
+        logits: :math:`b_{ij}`, ``[M, heads]`` likewise.
+        kinds: ``[M]``, where many edges are alike: the row of ``values`` and ``logits`` that each
+            edge takes (default: its own).
+        coefficients: ``[M, F]``, where edges share F rows of ``values`` in another way:
+            :math:`w_{ij} = \sum_f a_{ij}[f] w_f`. ``logits`` has a row for every edge then.
+    """
+
+    values: Tensor | None = None
+    logits: Tensor | None = None
+    kinds: Tensor | None = None
+    coefficients: Tensor | None = None
+
+    def by_edge(self) -> EdgeTerms:
+        """The same with a row for every edge, whatever edges share."""
+        if self.coefficients is not None and self.values is not None:
+            rows = self.coefficients @ self.values.flatten(1)
+            return EdgeTerms(rows.view(-1, *self.values.shape[1:]), self.logits)
+        if self.kinds is None:
+            return self
+        values, logits = (
+            None if rows is None else rows.index_select(0, self.kinds)
+            for rows in (self.values, self.logits)
+        )
+        return EdgeTerms(values, logits)
+
+    def to(self, dtype: torch.dtype) -> EdgeTerms:
+        """The same with all numbers in one type."""
+        values, logits, coefficients = (
+            None if x is None else x.to(dtype)
+            for x in (self.values, self.logits, self.coefficients)
+        )
+        return EdgeTerms(values, logits, self.kinds, coefficients)
+
+
+@dataclass(frozen=True, eq=False)
 class AttentionTerms:
     r"""What one layer puts into its attention.
-
-    The edge terms are *differences to a pair that is no edge*, and so are given for edges only:
-    what all pairs have in common cancels in the softmax, or is part of the values.
 
     Args:
         phi1: Scores to logits, ``[heads, *] → [heads, *]``, head by head.
@@ -72,12 +111,7 @@ class AttentionTerms:
         queries: :math:`q_i`, ``[Σn, heads, C]``, for feature attention.
         keys: :math:`k_j`, likewise.
         psi: :math:`\psi`, applied to the scaled product of queries and keys.
-        edge_logits: :math:`b_{ij}`, ``[M, heads]`` for the distinct edges of the batch.
-        edge_values: :math:`w_{ij}`, ``[M, heads, C]`` likewise.
-        edge_kind: ``[M]``, where many edges are alike: the row of ``edge_logits`` and
-            ``edge_values`` that each edge takes (default: its own).
-        edge_coefficients: ``[M, F]``, where edges share F rows of ``edge_values`` in another way:
-            :math:`w_{ij} = \sum_f a_{ij}[f] w_f`. ``edge_logits`` has a row for every edge then.
+        edges: What edges add to logits and values (default: nothing).
         table: φ₁ and φ₂ on this batch, where :meth:`AttentionKernel.tables` evaluated them
             already.
     """
@@ -88,26 +122,8 @@ class AttentionTerms:
     queries: Tensor | None = None
     keys: Tensor | None = None
     psi: ScalarFunction | None = None
-    edge_logits: Tensor | None = None
-    edge_values: Tensor | None = None
-    edge_kind: Tensor | None = None
-    edge_coefficients: Tensor | None = None
+    edges: EdgeTerms = EdgeTerms()
     table: PhiTable | None = None
-
-    def by_edge(self) -> AttentionTerms:
-        """The same with a row for every edge, whatever edges share."""
-        kind, coefficients = self.edge_kind, self.edge_coefficients
-        if coefficients is not None and self.edge_values is not None:
-            rows = coefficients @ self.edge_values.flatten(1)
-            rows = rows.view(-1, *self.edge_values.shape[1:])
-            return replace(self, edge_values=rows, edge_coefficients=None)
-        if kind is None:
-            return self
-        logits, values = (
-            None if rows is None else rows.index_select(0, kind)
-            for rows in (self.edge_logits, self.edge_values)
-        )
-        return replace(self, edge_logits=logits, edge_values=values, edge_kind=None)
 
     def feature_logits(self, queries: Tensor, keys: Tensor) -> Tensor:
         """ψ(q_i·k_j / √C) for all pairs of ``[…, n, C]`` queries and keys.
@@ -123,9 +139,9 @@ class AttentionTerms:
 
     def to(self, dtype: torch.dtype) -> AttentionTerms:
         """The same with all tensors in one type."""
-        names = ("values", "queries", "keys", "edge_logits", "edge_values", "edge_coefficients")
-        given = {name: getattr(self, name) for name in names}
-        return replace(self, **{n: x.to(dtype) for n, x in given.items() if x is not None})
+        given = {name: getattr(self, name) for name in ("values", "queries", "keys")}
+        numbers = {n: x.to(dtype) for n, x in given.items() if x is not None}
+        return replace(self, edges=self.edges.to(dtype), **numbers)
 
     @property
     def heads(self) -> int:

@@ -30,7 +30,7 @@ class LiteralAttention(AttentionKernel):
         keep: Tensor | None = None,
         return_attention: bool = False,
     ) -> tuple[Tensor, list[Tensor] | None]:
-        terms = terms.by_edge()
+        edges = terms.edges.by_edge()
         p = self.padded
         # α_spec = φ₁(Σ_k σ_k[i,j] φ₂(λ_k))
         logits = terms.phi1(self.scores(terms.phi2, terms.heads))
@@ -38,8 +38,8 @@ class LiteralAttention(AttentionKernel):
         if terms.queries is not None and terms.keys is not None:
             q, k = p.heads_first(terms.queries[p.node]), p.heads_first(terms.keys[p.node])
             logits = logits + terms.feature_logits(q, k)
-        if terms.edge_logits is not None:
-            at_edges = terms.edge_logits[p.edge].T
+        if edges.logits is not None:
+            at_edges = edges.logits[p.edge].T
             logits = logits.flatten(1).index_add(1, p.edge_pair, at_edges).view_as(logits)
         # α = softmax over j in the graph
         attention = logits.masked_fill(~p.present[:, None, :], -torch.inf).softmax(-1)
@@ -47,9 +47,9 @@ class LiteralAttention(AttentionKernel):
         # x̂_i = Σ_j α[i,j] (v_j + w_ij)
         v = p.heads_first(terms.values[p.node])
         out = torch.einsum("hbij,hbjc->bihc", dropped, v).flatten(0, 1)
-        if terms.edge_values is not None:
+        if edges.values is not None:
             at_edges = dropped.flatten(1)[:, p.edge_pair].T
-            message = at_edges[..., None] * terms.edge_values[p.edge]
+            message = at_edges[..., None] * edges.values[p.edge]
             out = out.index_add(0, p.edge_target, message)
         out = out[p.present.flatten()]
         return out, list(p.each(attention).values()) if return_attention else None

@@ -54,7 +54,7 @@ class TorchAttention(AttentionKernel):
         keep: Tensor | None = None,
         return_attention: bool = False,
     ) -> tuple[Tensor, list[Tensor] | None]:
-        terms = terms.by_edge()
+        edges = terms.edges.by_edge()
         table = terms.table or self._table(terms.phi1, terms.phi2)
         importance = table.importance.T
         values, queries, keys = map(self._pad, (terms.values, terms.queries, terms.keys))
@@ -65,8 +65,8 @@ class TorchAttention(AttentionKernel):
             logits = table.phi1((u * group.importance(importance)[:, :, None]) @ u.mT)
             if q is not None and k is not None:
                 logits = logits + terms.feature_logits(q, k)
-            if terms.edge_logits is not None:
-                at_edges = terms.edge_logits.index_select(0, group.edge).T
+            if edges.logits is not None:
+                at_edges = edges.logits.index_select(0, group.edge).T
                 logits = logits.flatten(1).index_add(1, group.edge_pair, at_edges).view_as(logits)
             attention = logits.masked_fill(~group.present[:, None, :], -torch.inf).softmax(-1)
             if return_attention:
@@ -75,9 +75,9 @@ class TorchAttention(AttentionKernel):
                 F.dropout(attention, dropout) if keep is None else attention * group.pairs(keep)
             )
             out = (attention @ v).permute(1, 2, 0, 3).flatten(0, 1)
-            if terms.edge_values is not None:
+            if edges.values is not None:
                 at_edges = attention.flatten(1).index_select(1, group.edge_pair).T
-                message = at_edges[..., None] * terms.edge_values.index_select(0, group.edge)
+                message = at_edges[..., None] * edges.values.index_select(0, group.edge)
                 out = out.index_add(0, group.edge_target, message)
             attended.append(out)
         out = torch.cat(attended).index_select(0, self.place)

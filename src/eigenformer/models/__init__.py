@@ -6,10 +6,9 @@ A network is a class of settings in ``config/model.py``, which says where its co
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from eigenformer.lazy import lazy_names
+from eigenformer.lazy import find, lazy_names
 
 if TYPE_CHECKING:
     from eigenformer.config import NetworkConfig
@@ -38,7 +37,6 @@ def build_model(config: NetworkConfig, backend: Backend = "auto") -> Model:
         config: The architecture.
         backend: How attention is computed, where there is spectrum-aware attention.
     """
-    module, _, name = config.network.partition(":")
-    model: Model = getattr(import_module(module), name)(config)
+    model: Model = find(config.network)(config)
     model.backend = backend
     return model

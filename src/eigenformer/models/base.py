@@ -125,20 +125,6 @@ class Model(nn.Module):
         return model
 
 
-def build_head(channels: int, out_channels: int, layers: int = 1) -> nn.Module:
-    """From a graph or a node to its predictions: a linear map, or a network that narrows.
-
-    Each hidden layer has half the width of the one before it, and a ReLU.
-    """
-    modules: list[nn.Module] = []
-    for _ in range(layers - 1):
-        narrower = max(channels // 2, 1)
-        modules += [nn.Linear(channels, narrower), nn.ReLU()]
-        channels = narrower
-    last = nn.Linear(channels, out_channels)
-    return nn.Sequential(*modules, last) if modules else last
-
-
 def last_linear(head: nn.Module) -> nn.Linear | None:
     """The linear map that a head ends with, if it does."""
     last = head[-1] if isinstance(head, nn.Sequential) else head

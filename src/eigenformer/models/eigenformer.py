@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, overload
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self, overload
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +12,13 @@ from torch_geometric.data import Data
 
 from eigenformer.batch_norm import check_batch_norm
 from eigenformer.config import EigenformerConfig, load_preset
-from eigenformer.edges import EncodedEdges
-from eigenformer.encoders import FeatureEncoder, build_encoder
+from eigenformer.edges import Edges
+from eigenformer.encoders import build_encoder
 from eigenformer.kernels import AttentionKernel, Backend, make_kernel
 from eigenformer.layer import DegreeScaler, EigenformerLayer
-from eigenformer.models import build_model
-from eigenformer.models.base import Model, build_head, last_linear  # noqa: F401 (training/loop.py)
+from eigenformer.models.base import Model, Parts, last_linear  # noqa: F401 (training/loop.py)
 from eigenformer.node_potentials import NodePotentials
+from eigenformer.parts import Part, make_head
 from eigenformer.ragged import RaggedGraphs
 
 
@@ -41,15 +42,35 @@ class Eigenformer(Model):
         config: The architecture.
         backend: How attention is computed. An attribute that may be changed at any time; it is
             not saved with the model.
+        norm: Instead of the norm that the settings name: another name, or what makes one.
+        feed_forward: The same for the feed-forward networks.
+        local_branch: The same for the local branches.
+        head: What makes the head, from the width and the number of outputs.
     """
 
     config: EigenformerConfig
 
-    def __init__(self, config: EigenformerConfig, backend: Backend = "auto") -> None:
+    def __init__(
+        self,
+        config: EigenformerConfig,
+        backend: Backend = "auto",
+        *,
+        norm: Part | None = None,
+        feed_forward: Part | None = None,
+        local_branch: Part | None = None,
+        head: Callable[[int, int], nn.Module] | None = None,
+    ) -> None:
         if not isinstance(config, EigenformerConfig):
             raise TypeError(f"expected an EigenformerConfig, got a {type(config).__name__}")
         super().__init__(config)
         self.backend = backend
+        given = {
+            "norm": norm,
+            "feed_forward": feed_forward,
+            "local_branch": local_branch,
+            "head": head,
+        }
+        self.injected = tuple(name for name, part in given.items() if part is not None)
         d = config.hidden_dim
         self.node_encoder = build_encoder(config.node_encoder, d)
         self.edge_encoder = (
@@ -75,7 +96,9 @@ class Eigenformer(Model):
                 phi_depth=config.phi_depth,
                 phi_gain=config.phi_gain,
                 feature_attention=config.feature_attention,
-                local_branch=config.local_branch,
+                norm=norm or config.norm,
+                feed_forward=feed_forward or config.feed_forward,
+                local_branch=local_branch or config.local_branch,
                 edge_features=config.edge_encoder is not None,
                 psi=config.psi,
             )
@@ -87,36 +110,57 @@ class Eigenformer(Model):
                     first = getattr(self.layers[0], norm)
                     getattr(layer, norm).weight = first.weight
                     getattr(layer, norm).bias = first.bias
-        self.head = build_head(d, config.out_channels, config.head_layers)
+        self.head = (
+            make_head(d, config.out_channels, config.head_layers)
+            if head is None
+            else head(d, config.out_channels)
+        )
 
     @classmethod
-    def from_preset(cls, name: str, backend: Backend = "auto", **changes: Any) -> Eigenformer:
+    def from_preset(cls, name: str, backend: Backend = "auto", **changes: Any) -> Self:
         """One of the paper's models, with new weights; ``changes`` are other settings for it."""
-        model = build_model(load_preset(name).model.replace(**changes), backend)
-        assert isinstance(model, cls)
-        return model
+        config = load_preset(name).model.replace(**changes)
+        assert isinstance(config, EigenformerConfig)
+        return cls(config, backend)
+
+    def parts(self) -> Parts:
+        """All trainable parameters by what they are for, each once."""
+        names = ("node_encoder", "edge_encoder", "input_norm", "node_potentials", "head")
+        modules = {name: getattr(self, name) for name in (*names, "degree_scaler")}
+        own = {name: [*m.parameters()] if m is not None else [] for name, m in modules.items()}
+        layers: Parts = {}
+        for layer in self.layers:
+            for part, parameters in layer.parts().items():
+                layers.setdefault(part, []).extend(parameters)
+        layers["θ"] = [*own["degree_scaler"], *layers["θ"]]
+        return self.completed(
+            {
+                "encoders": [*own["node_encoder"], *own["edge_encoder"], *own["input_norm"]],
+                "node potentials": own["node_potentials"],
+                **layers,
+                "head": own["head"],
+            }
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """Writes ``model.safetensors`` and ``model.json``: weights and architecture."""
+        if self.injected:
+            raise ValueError(
+                f"{', '.join(self.injected)}: given as code, which a model folder does not hold; "
+                f"give such a part a name in options.py to save the model"
+            )
+        super().save(folder)
+
+    @overload
+    def forward(self, batch: Data, return_attention: Literal[False] = False) -> Tensor: ...
 
     @overload
     def forward(
-        self,
-        batch: Data,
-        return_attention: Literal[False] = False,
-        draw_seeds: Sequence[int] | None = None,
-    ) -> Tensor: ...
-
-    @overload
-    def forward(
-        self,
-        batch: Data,
-        return_attention: Literal[True],
-        draw_seeds: Sequence[int] | None = None,
+        self, batch: Data, return_attention: Literal[True]
     ) -> tuple[Tensor, list[list[Tensor]]]: ...
 
     def forward(
-        self,
-        batch: Data,
-        return_attention: bool = False,
-        draw_seeds: Sequence[int] | None = None,
+        self, batch: Data, return_attention: bool = False
     ) -> Tensor | tuple[Tensor, list[list[Tensor]]]:
         """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``.
 
@@ -124,10 +168,8 @@ class Eigenformer(Model):
             batch: The graphs, with their spectra.
             return_attention: Whether to return also the attention as ``attention[layer][graph]``,
                 each ``[heads, n, n]``.
-            draw_seeds: One for each graph: draw ``frequency_fraction`` of its frequencies, by this
-                seed, in evaluation too, where otherwise all are used.
         """
-        x, edge_attr, graphs = self._prepare(batch, draw_seeds)
+        x, edge_attr, graphs = self._prepare(batch)
         if not return_attention:
             return self.predict(x, edge_attr, graphs)
         attention: list[list[Tensor]] = []
@@ -152,17 +194,11 @@ class Eigenformer(Model):
         return self._represent(*self._prepare(batch))
 
     @torch.compiler.disable
-    def _prepare(
-        self, batch: Data, draw_seeds: Sequence[int] | None = None
-    ) -> tuple[Tensor, Tensor | None, AttentionKernel]:
+    def _prepare(self, batch: Data) -> tuple[Tensor, Tensor | None, AttentionKernel]:
         """What does not depend on the weights: the features, checked, and the structure."""
         graphs = RaggedGraphs.from_data(batch, self.dtype)
         x, edge_attr = self.features(batch, graphs.node_graph)
         check_batch_norm(self, graphs.num_nodes)
-        draws = self.training or draw_seeds is not None
-        if draws and self.config.frequency_fraction < 1:
-            whole = self.config.frequency_draw == "eigenspaces"
-            graphs = graphs.draw_frequencies(self.config.frequency_fraction, whole, draw_seeds)
         return x, edge_attr, make_kernel(graphs, self.backend)
 
     def _represent(
@@ -175,7 +211,7 @@ class Eigenformer(Model):
         x = self.node_encoder(x)
         edges = None
         if self.edge_encoder is not None and edge_attr is not None:
-            edges = _encode_edges(self.edge_encoder, edge_attr, graphs.graphs)
+            edges = Edges.encode(self.edge_encoder, edge_attr, graphs.graphs)
         if self.node_potentials is not None:
             x = self.node_potentials(x, graphs.graphs)
         if self.input_norm is not None:
@@ -192,15 +228,3 @@ class Eigenformer(Model):
                 attention.append(weights)
         structure = graphs.graphs
         return Embedding(self.pool(x, structure.node_graph, structure.num_graphs), x)
-
-
-def _encode_edges(encoder: FeatureEncoder, edge_attr: Tensor, graphs: RaggedGraphs) -> EncodedEdges:
-    """The encoded edges, with rows that they share where the encoder knows of such."""
-    no_edge = encoder.no_edge()
-    if graphs.edge_slot is None:  # parallel edges are summed, and then share nothing
-        kinds, factors = encoder.kinds(edge_attr), encoder.factors(edge_attr)
-        if kinds is not None:
-            return EncodedEdges(encoder(kinds[0]), no_edge, kind=kinds[1])
-        if factors is not None:
-            return EncodedEdges(factors[0], no_edge, coefficients=factors[1])
-    return EncodedEdges(encoder(edge_attr), no_edge)

@@ -15,8 +15,9 @@ from eigenformer.batch_norm import check_batch_norm
 from eigenformer.config import EigenformerConfig, MessagePassingConfig
 from eigenformer.encoders import build_encoder
 from eigenformer.models import build_model
-from eigenformer.models.base import Model, build_head
+from eigenformer.models.base import Model
 from eigenformer.options import Convolution
+from eigenformer.parts import make_head
 from eigenformer.ragged import checked_edges, graph_of_nodes
 
 # Those that PyG has as whole networks, and that see no edge features.
@@ -58,7 +59,7 @@ class MessagePassing(Model):
             heads=config.heads,
             attention_dropout=config.attention_dropout,
         )
-        self.head = build_head(d, config.out_channels)
+        self.head = make_head(d, config.out_channels)
 
     def forward(self, batch: Data) -> Tensor:
         """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""

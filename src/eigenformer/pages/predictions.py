@@ -24,14 +24,14 @@ def prediction_html(target: Target, prediction: np.ndarray) -> Markup:
 
 def truth_text(target: Target, truth: np.ndarray | None) -> str:
     """The truth about a graph; empty where it is not known."""
-    return "" if truth is None or target.level == "node" else target.truth(truth[0])
+    return "" if truth is None or target.of_nodes else target.truth(truth[0])
 
 
 def node_lines(
     target: Target, prediction: np.ndarray, truth: np.ndarray | None
 ) -> list[str] | None:
     """A line on each node's prediction; None where nodes have none."""
-    if target.level != "node":
+    if not target.of_nodes:
         return None
     lines = []
     for node, row in enumerate(prediction):
@@ -43,6 +43,6 @@ def node_lines(
 
 def graph_lines(target: Target, prediction: np.ndarray, truth: np.ndarray) -> list[str]:
     """Prediction and truth of a graph, a line each; nothing where they are of its nodes."""
-    if target.level == "node":
+    if target.of_nodes:
         return []
     return [f"predicted {target.said(prediction[0])}", f"true {target.truth(truth[0])}"]

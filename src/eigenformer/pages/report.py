@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from eigenformer.analysis.curves import metric_name
 from eigenformer.analysis.run_report import Comparison, Example, RunReport
-from eigenformer.config import EigenformerConfig, load_preset
+from eigenformer.config import EigenformerConfig, RunConfig, load_preset
 from eigenformer.experiments.paper_tables import format_result
 from eigenformer.pages.charts import Line, line_chart, scatter_chart, small_multiples
 from eigenformer.pages.graph_svg import graph_svg
@@ -19,6 +19,9 @@ from eigenformer.pages.page import make_page, render
 from eigenformer.pages.predictions import graph_lines
 from eigenformer.targets import Target
 from eigenformer.targets.base import show_number
+
+# Settings of a network that the data decides, or that are shown first.
+_NOT_SHOWN = ("node_encoder", "edge_encoder", "out_channels", "kind")
 
 
 def report_page(report: RunReport) -> str:
@@ -196,7 +199,7 @@ def _settings(report: RunReport) -> dict[str, str]:
     versions = summary.get("versions") or {}
     return {
         "graphs": ", ".join(f"{name} {count}" for name, count in graphs.items()),
-        **_architecture(report),
+        **_network(report.config),
         "batch size": str(training.batch_size),
         "learning rate": f"{training.learning_rate:g}, warm-up {training.warmup_epochs:g} epochs",
         "weight decay": f"{training.weight_decay:g}",
@@ -217,21 +220,17 @@ def _yaml(report: RunReport) -> str:
     return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
 
 
-def _architecture(report: RunReport) -> dict[str, str]:
-    model = report.config.model
+def _network(config: RunConfig) -> dict[str, str]:
+    model = config.model
     if not isinstance(model, EigenformerConfig):
-        return {
-            "network": model.convolution,
-            "layers": str(model.layers),
-            "width d": str(model.hidden_dim),
-            "dropout": f"{model.dropout:g}",
-        }
+        shown = ("kind", *(name for name in model.to_dict() if name not in _NOT_SHOWN))
+        return {name.replace("_", " "): str(getattr(model, name)) for name in shown}
     return {
         "layers × heads": f"{model.layers} × {model.heads}",
         "width d, φ width p": f"{model.hidden_dim}, {model.phi_width}",
         "feature attention": "yes" if model.feature_attention else "no",
         "dropout, of attention": f"{model.dropout:g}, {model.attention_dropout:g}",
-        "frequencies in training": _frequencies(model, report.config.data.num_frequencies),
+        "frequencies in training": _frequencies(model, config.data.num_frequencies),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from eigenformer.analysis.architecture import Architecture, describe_encoder
+from eigenformer.analysis.architecture import Architecture
 from eigenformer.config import EigenformerConfig
 from eigenformer.plots.boxes import PLUS, Diagram, box_height, stack
 from eigenformer.plots.picture import Picture, new_picture
@@ -128,19 +128,17 @@ def _draw_feature_logits(
 def _draw_layer(diagram: Diagram, found: Architecture, width: float) -> None:
     config = found.config
     d, x, side = config.hidden_dim, width / 2 + 0.08, 0.1
-    norm = ("batch norm", "scales and shifts" if config.norm_affine else "without affine")
-    dropout = (f"dropout {config.dropout:g}",) * bool(config.dropout)
+    norm, local = found.norm, found.local_branch
     steps: list[tuple[tuple[str, ...], str]] = [
         (("attention (a)", f"{config.heads} heads of {d // config.heads}"), SPECTRAL)
     ]
     if config.degree_scaler != "none":
         shared = "shared by all layers" if config.degree_scaler == "shared" else "of this layer"
         steps.append(((r"$\theta_1 + \log(1+d_i)\,\theta_2$", shared), PLAIN))
-    local = ("plus local branch", "along edges")
-    if config.local_branch:
+    if local:
         steps.append((local, FEATURE))
-    ffn = ("feed-forward, ReLU", f"{d} → {config.ffn_width or d} → {d}", *dropout)
-    steps += [((), ""), (norm, PLAIN), (ffn, PLAIN), ((), ""), (norm, PLAIN)]
+    ffn = (found.feed_forward, PLAIN)
+    steps += [((), ""), (norm, PLAIN), ffn, ((), ""), (norm, PLAIN)]
     heights = [box_height(lines) if lines else PLUS for lines, _ in steps]
     _words(diagram, x, ("x", f"n × {d}"))
     before, branch = _INPUT + 0.17, _INPUT + 0.24
@@ -152,7 +150,7 @@ def _draw_layer(diagram: Diagram, found: Architecture, width: float) -> None:
             diagram.arrow((x, branch), (side, branch), (side, y), (x - PLUS / 2, y))
         diagram.arrow((x, before), (x, low))
         before = top
-        if lines == local:  # of what came in, too
+        if lines and lines == local:  # of what came in, too
             diagram.arrow((x, branch), (side, branch), (side, y), (0.23, y))
         if lines == norm:  # the next sum is with what the norm gives
             branch = top + 0.07
@@ -166,9 +164,9 @@ def _draw_model(diagram: Diagram, found: Architecture, width: float) -> None:
     pool = {"sum": "sum over nodes", "mean": "mean over nodes", "none": "each node by itself"}
     steps: dict[str, tuple[tuple[str, ...], str]] = {}
     if config.edge_encoder is not None:
-        lines = ("edges: e", *describe_encoder(config.edge_encoder, d))
+        lines = ("edges: e", *config.edge_encoder.describe(d))
         steps["edges"] = (lines, FEATURE)
-    steps["nodes"] = (("nodes: x", *describe_encoder(config.node_encoder, d)), FEATURE)
+    steps["nodes"] = (("nodes: x", *config.node_encoder.describe(d)), FEATURE)
     if config.node_potentials:
         lines = ("plus node potentials", f"linear {config.node_potentials} → {d}")
         steps["potentials"] = (lines, SPECTRAL)
@@ -178,7 +176,7 @@ def _draw_model(diagram: Diagram, found: Architecture, width: float) -> None:
     steps |= {
         "layers": ((f"{config.layers} layers (b)", "each with", size), SPECTRAL),
         "pool": ((pool[config.pooling],), PLAIN),
-        "head": (_head(config), PLAIN),
+        "head": (found.head, PLAIN),
     }
     heights = [box_height(lines) for lines, _ in steps.values()]
     levels = dict(zip(steps, stack(_BOTTOM, _TOP, heights), strict=True))
@@ -200,12 +198,6 @@ def _draw_model(diagram: Diagram, found: Architecture, width: float) -> None:
         diagram.arrow((x + box / 2, start), (right, start), (right, end), (x + box / 2, end))
     diagram.arrow((x, edges["head"][1]), (x, _END - 0.09))
     diagram.text(x, _END, "prediction")
-
-
-def _head(config: EigenformerConfig) -> tuple[str, ...]:
-    widths = [max(config.hidden_dim // 2**k, 1) for k in range(config.head_layers)]
-    sizes = " → ".join(map(str, [*widths, config.out_channels]))
-    return (f"linear {sizes}",) if config.head_layers == 1 else ("linear maps, ReLU", sizes)
 
 
 def _columns(config: EigenformerConfig, width: float) -> dict[str, float]:

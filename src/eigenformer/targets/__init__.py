@@ -10,7 +10,7 @@ import numpy as np
 from eigenformer.config import ConfigError
 from eigenformer.config.settings import kinds_of
 from eigenformer.nearest import unknown
-from eigenformer.targets.base import LOWER_IS_BETTER, Level, Target
+from eigenformer.targets.base import LOWER_IS_BETTER, Target, TargetLevel
 from eigenformer.targets.classes import ClassTarget
 from eigenformer.targets.labels import LabelTarget, are_labels
 from eigenformer.targets.numbers import NumberTarget
@@ -23,7 +23,9 @@ __all__ = [
     "NumberTarget",
     "Target",
     "infer_target",
+    "known_metrics",
     "make_target",
+    "target_class",
 ]
 
 KnownTarget = NumberTarget | ClassTarget | LabelTarget
@@ -40,13 +42,22 @@ def target_class(kind: str) -> type[Target]:
     return KINDS[kind]
 
 
+def known_metrics() -> tuple[str, ...]:
+    """The metrics of all kinds."""
+    targets = (make_target(kind, level=level) for kind in KINDS for level in get_args(TargetLevel))
+    return tuple(dict.fromkeys(name for target in targets for name in target.metrics))
+
+
 def make_target(kind: str, **values: Any) -> Target:
     """A target of this kind."""
     return target_class(kind)(kind=kind, **values)
 
 
 def infer_target(
-    values: np.ndarray, names: Sequence[str] = (), kind: str | None = None, level: Level = "graph"
+    values: np.ndarray,
+    names: Sequence[str] = (),
+    kind: str | None = None,
+    level: TargetLevel = "graph",
 ) -> Target:
     """The target that values ``[rows]`` or ``[rows, columns]`` make.
 

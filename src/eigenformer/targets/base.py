@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torchmetrics import Metric
 
 Array = TypeVar("Array", "np.ndarray", "Tensor")
-Level = Literal["graph", "node"]
+TargetLevel = Literal["graph", "node"]
 
 LOWER_IS_BETTER = ("mae", "rmse")
 """The package's metrics that are errors; for all others, higher is better."""
@@ -48,7 +48,7 @@ class Target(Settings):
         kind: The name of the kind.
     """
 
-    level: Level = "graph"
+    level: TargetLevel = "graph"
     num_outputs: int = 1
     names: tuple[str, ...] = ()
     judged_by: str | None = None
@@ -60,6 +60,8 @@ class Target(Settings):
     """The metrics that are errors."""
     from_words: ClassVar[bool] = False
     """Whether the cells of a table are words, each of which gets a number."""
+    one_column: ClassVar[tuple[str, ...]] = ()
+    """The kinds that take exactly one column of a table."""
     are_shares: ClassVar[bool] = False
     """Whether predictions are probabilities, which a page draws as bars."""
 
@@ -77,7 +79,9 @@ class Target(Settings):
         return KINDS[kind].from_dict(values, path)  # type: ignore[return-value]
 
     @classmethod
-    def from_values(cls, kind: str, values: np.ndarray, names: Sequence[str], level: Level) -> Self:
+    def from_values(
+        cls, kind: str, values: np.ndarray, names: Sequence[str], level: TargetLevel
+    ) -> Self:
         """The target of these values, ``[rows]`` or ``[rows, columns]``.
 
         Raises :class:`ConfigError` for values that are not of this kind.
@@ -121,13 +125,14 @@ class Target(Settings):
 
     @property
     def shown_names(self) -> tuple[str, ...]:
-        """The names, or numbers where there are none."""
+        """The names in a text or on a page."""
         if not self.names and self.num_outputs == 1:
             return ("prediction",)
-        return self._column_names
+        return self.column_names
 
     @property
-    def _column_names(self) -> tuple[str, ...]:
+    def column_names(self) -> tuple[str, ...]:
+        """The names in the columns of a file; numbers where there are none."""
         return self.names or tuple(map(str, range(self.num_outputs)))
 
     def describe(self) -> str:
@@ -142,9 +147,14 @@ class Target(Settings):
     def _identity(self) -> tuple[Any, ...]:
         return self.level, self.kind, self.num_outputs, self.names
 
+    @property
+    def of_nodes(self) -> bool:
+        """Whether each node has a target, and not each graph."""
+        return self.level == "node"
+
     def rows(self, num_nodes: Sequence[int]) -> list[int]:
         """How many rows each graph has, given the number of its nodes."""
-        return list(num_nodes) if self.level == "node" else [1] * len(num_nodes)
+        return list(num_nodes) if self.of_nodes else [1] * len(num_nodes)
 
     # --- from stored values
 
@@ -166,7 +176,12 @@ class Target(Settings):
         return replace(self, judged_by=metric)
 
     def renumbered(self, theirs: Target, values: np.ndarray) -> np.ndarray:
-        """Values of another data set, with the numbers that this target has for its classes."""
+        """Values of another data set, with the numbers that this target has for its classes.
+
+        Raises :class:`ConfigError` if they are not of the same kind, or classes are unknown.
+        """
+        if (theirs.level, theirs.kind) != (self.level, self.kind):
+            raise ConfigError(f"{theirs.describe()}, but the model predicts {self.describe()}")
         return values
 
     def initial_bias(self, values: np.ndarray) -> Tensor | None:

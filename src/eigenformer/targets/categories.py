@@ -30,7 +30,7 @@ class CategoryTarget(Target):
     @property
     def has_class_weights(self) -> bool:
         """Whether rare classes weigh more: those of nodes do."""
-        return self.level == "node"
+        return self.of_nodes
 
     def known(self, values: Array) -> Array:
         return values >= 0  # NaN is not

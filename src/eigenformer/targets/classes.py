@@ -11,7 +11,7 @@ import numpy as np
 
 from eigenformer.config import ConfigError
 from eigenformer.nearest import unknown
-from eigenformer.targets.base import Level, Target, show_share
+from eigenformer.targets.base import Target, TargetLevel, show_share
 from eigenformer.targets.categories import OF_RANKS, CategoryTarget, class_weights
 
 if TYPE_CHECKING:
@@ -25,9 +25,12 @@ class ClassTarget(CategoryTarget):
     kind: Literal["multiclass"] = "multiclass"
 
     from_words: ClassVar[bool] = True
+    one_column: ClassVar[tuple[str, ...]] = ("multiclass",)
 
     @classmethod
-    def from_values(cls, kind: str, values: np.ndarray, names: Sequence[str], level: Level) -> Self:
+    def from_values(
+        cls, kind: str, values: np.ndarray, names: Sequence[str], level: TargetLevel
+    ) -> Self:
         if values.ndim != 1 or values.dtype.kind not in "biu" or values.min(initial=0) < 0:
             raise ConfigError(f"task: '{kind}' takes one whole number from 0 for each")
         outputs = int(values.max(initial=0)) + 1
@@ -35,7 +38,7 @@ class ClassTarget(CategoryTarget):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        if self.level == "node":
+        if self.of_nodes:
             return ("weighted_accuracy", "accuracy", "f1")
         two = ("auroc",) if self.num_outputs == 2 else ()
         return ("accuracy", "weighted_accuracy", "f1", *two)
@@ -57,6 +60,7 @@ class ClassTarget(CategoryTarget):
         return values.long().view(-1)
 
     def renumbered(self, theirs: Target, values: np.ndarray) -> np.ndarray:
+        values = super().renumbered(theirs, values)
         if theirs.names == self.names or not theirs.names:
             return values
         for name in theirs.names:
@@ -115,19 +119,19 @@ class ClassTarget(CategoryTarget):
         return float(-chosen.clamp(min=1e-12).log().mean())
 
     def header(self) -> list[str]:
-        return ["predicted_class", *(f"probability_{name}" for name in self._column_names)]
+        return ["predicted_class", *(f"probability_{name}" for name in self.column_names)]
 
     def cells(self, row: np.ndarray) -> list[str]:
-        return [self._column_names[int(np.argmax(row))], *super().cells(row)]
+        return [self.column_names[int(np.argmax(row))], *super().cells(row)]
 
     def wrong(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        if self.level != "node":
+        if not self.of_nodes:
             return super().wrong(predictions, targets)
         return np.flatnonzero((targets >= 0) & (predictions.argmax(1) != targets))
 
     def overview(self, predictions: np.ndarray) -> dict[str, float]:
         names = self.shown_names
-        if self.level == "node":
+        if self.of_nodes:
             found = Counter(predictions.argmax(1).tolist())
             return {f"nodes that are {n}": found[i] / len(predictions) for i, n in enumerate(names)}
         values = dict(zip(names, predictions[0].tolist(), strict=True))

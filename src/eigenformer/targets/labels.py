@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
 from eigenformer.config import ConfigError
-from eigenformer.targets.base import Level
+from eigenformer.targets.base import TargetLevel
 from eigenformer.targets.categories import OF_RANKS, CategoryTarget
 
 if TYPE_CHECKING:
@@ -22,8 +22,12 @@ class LabelTarget(CategoryTarget):
 
     kind: Literal["binary", "multilabel"] = "binary"
 
+    one_column: ClassVar[tuple[str, ...]] = ("binary",)
+
     @classmethod
-    def from_values(cls, kind: str, values: np.ndarray, names: Sequence[str], level: Level) -> Self:
+    def from_values(
+        cls, kind: str, values: np.ndarray, names: Sequence[str], level: TargetLevel
+    ) -> Self:
         if not are_labels(values):
             raise ConfigError(f"task: '{kind}', but not all targets are 0 or 1")
         return super().from_values(kind, values, names, level)
@@ -39,7 +43,7 @@ class LabelTarget(CategoryTarget):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        if self.level == "node":
+        if self.of_nodes:
             return ("weighted_accuracy", "accuracy")
         return ("auroc", "average_precision", "accuracy")
 
@@ -100,10 +104,10 @@ class LabelTarget(CategoryTarget):
         return float(-right.clamp(min=1e-12).log().mean())
 
     def header(self) -> list[str]:
-        return [f"probability_{name}" for name in self._column_names]
+        return [f"probability_{name}" for name in self.column_names]
 
     def wrong(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        if self.level != "node":
+        if not self.of_nodes:
             return super().wrong(predictions, targets)
         return np.flatnonzero(
             (self.known(targets) & ((predictions > 0.5) != (targets > 0.5))).any(1)
@@ -111,7 +115,7 @@ class LabelTarget(CategoryTarget):
 
     def overview(self, predictions: np.ndarray) -> dict[str, float]:
         names, shares = self.shown_names, predictions[0]
-        if self.level == "node":
+        if self.of_nodes:
             names = tuple(f"nodes that are {name}" for name in names)
             shares = (predictions > 0.5).mean(0)
         return dict(zip(names, shares.tolist(), strict=True))

@@ -61,9 +61,9 @@ class NumberTarget(Target):
         return predictions * scale + mean
 
     def fitted(self, values: np.ndarray) -> Self:
-        values = values.reshape(len(values), -1).astype(np.float64)
         if not len(values):
             return self
+        values = values.reshape(len(values), -1).astype(np.float64)
         if (~np.isnan(values)).sum(0).min() == 0:
             raise ConfigError("a target has no value in the training set")
         mean, scale = np.nanmean(values, 0), np.nanstd(values, 0)
@@ -110,17 +110,17 @@ class NumberTarget(Target):
         return float((predictions[known] - targets[known]).abs().mean())
 
     def header(self) -> list[str]:
-        return [f"predicted_{name}" for name in self._column_names]
+        return [f"predicted_{name}" for name in self.column_names]
 
     def pairs(
         self, predictions: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> np.ndarray | None:
-        if self.level != "graph" or self.num_outputs != 1:
+        if self.of_nodes or self.num_outputs != 1:
             return None
         return np.stack([np.concatenate(targets)[:, 0], np.concatenate(predictions)[:, 0]], 1)
 
     def overview(self, predictions: np.ndarray) -> dict[str, float]:
         names, values = self.shown_names, predictions[0]
-        if self.level == "node":
+        if self.of_nodes:
             names, values = tuple(f"mean {name}" for name in names), predictions.mean(0)
         return dict(zip(names, values[: self.num_outputs].tolist(), strict=True))

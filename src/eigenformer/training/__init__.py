@@ -8,7 +8,7 @@ from eigenformer.lazy import lazy_names
 
 if TYPE_CHECKING:
     from eigenformer.model_folder import ModelCard
-    from eigenformer.outputs import Outputs
+    from eigenformer.targets import Target
     from eigenformer.training.data_module import GraphDataModule
     from eigenformer.training.loading import TrainingData, load_data
     from eigenformer.training.loop import resume_run, start_run
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = [
     "GraphDataModule",
     "ModelCard",
-    "Outputs",
     "RunFolder",
+    "Target",
     "TrainingData",
     "TrainingModule",
     "evaluate",
@@ -40,7 +40,7 @@ __getattr__, __dir__ = lazy_names(
         "TrainingModule": "eigenformer.training.module",
         "GraphDataModule": "eigenformer.training.data_module",
         "ModelCard": "eigenformer.model_folder",
-        "Outputs": "eigenformer.outputs",
+        "Target": "eigenformer.targets",
         "RunFolder": "eigenformer.training.run_folder",
         "TrainingData": "eigenformer.training.loading",
         "evaluate": "eigenformer.training.predicting",

@@ -18,21 +18,21 @@ from eigenformer.training.run_writer import RunWriter
 
 
 class EpochLog(Checkpoint):
-    """Remembers every epoch's metrics and the best weights; with a record, writes them down.
+    """Remembers every epoch's metrics and the best weights; with a writer, writes them down.
 
     Lightning calls it after all other callbacks, so that the checkpoint holds what they know.
 
     Args:
-        record: Where to write; None to keep the best weights in memory only.
+        writer: Where to write; None to keep the best weights in memory only.
         then: What to do when all is written.
     """
 
     def __init__(
         self,
-        record: RunWriter | None = None,
+        writer: RunWriter | None = None,
         then: Callable[[pl.Trainer, TrainingModule], None] | None = None,
     ) -> None:
-        self.record, self.then = record, then
+        self.writer, self.then = writer, then
         self.rows: list[dict[str, float]] = []
         self.best_epoch = 0
         self.best: float = math.nan
@@ -49,32 +49,34 @@ class EpochLog(Checkpoint):
         self._started = time.perf_counter()
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        task = pl_module
-        assert isinstance(task, TrainingModule)
+        module = pl_module
+        assert isinstance(module, TrainingModule)
         epoch = trainer.current_epoch + 1
         self.seconds.append(time.perf_counter() - self._started)
         row = {"epoch": epoch, "learning_rate": trainer.optimizers[0].param_groups[0]["lr"]}
         names = (
-            f"{part}_{name}" for name in ("loss", task.outputs.metric) for part in ("train", "val")
+            f"{split}_{name}"
+            for name in ("loss", module.outputs.metric)
+            for split in ("train", "val")
         )
-        row |= {name: task.logged[name] for name in names}
+        row |= {name: module.logged[name] for name in names}
         self.rows.append(row)
-        if self._is_better(row, task.monitor, task.outputs.higher_is_better):
-            self.best_epoch, self.best = epoch, row[task.monitor]
-            self._keep_best(trainer, task)
-        if self.record is not None:
-            trainer.save_checkpoint(self.record.folder.checkpoint)
+        if self._is_better(row, module.monitor, module.outputs.higher_is_better):
+            self.best_epoch, self.best = epoch, row[module.monitor]
+            self._keep_best(trainer, module)
+        if self.writer is not None:
+            trainer.save_checkpoint(self.writer.folder.checkpoint)
             if trainer.is_global_zero:
-                self.record.folder.write_metrics(self.rows)
+                self.writer.folder.write_metrics(self.rows)
                 self.write_summary("running")
         if self.then is not None:
-            self.then(trainer, task)
+            self.then(trainer, module)
 
     def write_summary(self, state: str, **more: Any) -> None:
         """Writes what is known of the run so far."""
-        if self.record is not None:
-            summary = self.record.summary({**self.known(), "state": state, **more})
-            self.record.folder.write_summary(summary)
+        if self.writer is not None:
+            summary = self.writer.summary({**self.known(), "state": state, **more})
+            self.writer.folder.write_summary(summary)
 
     def known(self) -> dict[str, Any]:
         """What the run has come to so far."""
@@ -106,9 +108,9 @@ class EpochLog(Checkpoint):
             return row["val_loss"] < self.rows[self.best_epoch - 1]["val_loss"]
         return value > self.best if higher else value < self.best
 
-    def _keep_best(self, trainer: pl.Trainer, task: TrainingModule) -> None:
-        if self.record is None:
-            state = task.model.state_dict()
+    def _keep_best(self, trainer: pl.Trainer, module: TrainingModule) -> None:
+        if self.writer is None:
+            state = module.model.state_dict()
             self.best_state = {k: v.detach().cpu().clone() for k, v in state.items()}
         elif trainer.is_global_zero:
-            self.record.save_best(self.best_epoch, self.best)
+            self.writer.save_best(self.best_epoch, self.best)

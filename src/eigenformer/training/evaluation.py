@@ -10,6 +10,7 @@ from torch import nn
 from torch_geometric.data import Batch
 
 from eigenformer.data.batching import GraphDataset
+from eigenformer.frequencies import sample_for
 from eigenformer.options import MetricName
 from eigenformer.outputs import Outputs
 from eigenformer.training.data_module import EpochBatches, graph_loader
@@ -52,8 +53,8 @@ def _evaluate(
     score = Score(outputs, outputs.metrics if metrics is None else metrics)
     with evaluation_mode(model):
         for batch, seeds in seeded_batches(dataset, batch_size, draw):
-            drawn = {} if seeds is None else {"draw_seeds": seeds}
-            score.update(model(batch, **drawn), read_targets(outputs, batch))
+            given = batch if seeds is None else sample_for(model.config, batch, seeds)
+            score.update(model(given), read_targets(outputs, batch))
     return score.compute_all()
 
 

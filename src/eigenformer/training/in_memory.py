@@ -6,7 +6,7 @@ from torch import nn
 
 from eigenformer.config import RunConfig
 from eigenformer.data.batching import GraphDataset
-from eigenformer.outputs import Outputs
+from eigenformer.targets import Target
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.epoch_log import EpochLog
 from eigenformer.training.module import TrainingModule
@@ -14,7 +14,7 @@ from eigenformer.training.trainer import make_trainer, quiet
 
 
 def fit_in_memory(
-    model: nn.Module, outputs: Outputs, config: RunConfig, train: GraphDataset, val: GraphDataset
+    model: nn.Module, outputs: Target, config: RunConfig, train: GraphDataset, val: GraphDataset
 ) -> list[dict[str, float]]:
     """Trains a model, leaves it with its best weights, and returns the metrics of every epoch."""
     size = config.training.batch_size

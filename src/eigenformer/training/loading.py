@@ -20,7 +20,7 @@ from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS, benchmark
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.fields import NO_SPLIT, SPLITS, Task, packed_rows
+from eigenformer.data.fields import NO_SPLIT, SPLITS, packed_rows
 from eigenformer.data.molecules import FEATURIZERS
 from eigenformer.data.preparation import Prepared, prepare, prepare_own
 from eigenformer.data.spectra import Spectra
@@ -28,12 +28,11 @@ from eigenformer.data.splits import split_archive
 from eigenformer.data.tables import is_table, read_table
 from eigenformer.data.workspace import Workspace
 from eigenformer.nearest import unknown
-from eigenformer.options import MetricName
-from eigenformer.outputs import Outputs
 from eigenformer.reporting import Reporter
+from eigenformer.targets import Target
 
 # Where a benchmark is not judged by what is usual for such data.
-_BENCHMARK_METRICS: dict[str, MetricName] = {"peptides-func": "average_precision"}
+_BENCHMARK_METRICS: dict[str, str] = {"peptides-func": "average_precision"}
 _SHOWN = 20
 
 
@@ -53,7 +52,7 @@ class TrainingData:
     name: str
     archive: GraphArchive
     spectra: Spectra | None
-    outputs: Outputs
+    outputs: Target
     splits: dict[str, np.ndarray]
     input_format: InputFormat = field(default_factory=InputFormat)
 
@@ -96,18 +95,16 @@ def load_data(
         )
         archive = prepared.archive
         usable = np.ones(len(archive), dtype=bool)
-        outputs = _outputs(config.dataset, archive.task, _BENCHMARK_METRICS.get(config.dataset))
+        outputs = _outputs(config.dataset, archive, _BENCHMARK_METRICS.get(config.dataset))
     else:
         prepared = _prepare_own(config, workspace, with_spectra)
         usable = _labelled(prepared.archive)
         path, reporter = Path(config.dataset), workspace.reporter
         _report_bad_rows(prepared.archive, usable, path, config.max_bad_rows, reporter)
         archive = _split(prepared.archive, usable, config)
-        outputs = _standardised(
-            _outputs(config.dataset, archive.task, config.metric), archive, usable
-        )
+        outputs = _standardised(_outputs(config.dataset, archive, config.metric), archive, usable)
         told = "" if config.task else ", told by the targets' values (--task says otherwise)"
-        reporter.say(f"task: {describe(outputs)}{told}")
+        reporter.say(f"task: {outputs.describe()}{told}")
     splits = {name: np.flatnonzero(usable & (archive.split == i)) for i, name in enumerate(SPLITS)}
     if config.limit is not None:
         splits = {name: graphs[: config.limit] for name, graphs in splits.items()}
@@ -135,12 +132,6 @@ def input_format(config: DataConfig, archive: GraphArchive) -> InputFormat:
         target_columns=config.targets,
         undirected=config.undirected,
     )
-
-
-def describe(outputs: Outputs) -> str:
-    """What is predicted, in words."""
-    names = ", ".join(outputs.names[:6]) + (", …" if len(outputs.names) > 6 else "")
-    return f"{outputs.level} {outputs.kind}" + (f" ({names})" if names else "")
 
 
 def _prepare_own(config: OwnData, workspace: Workspace, with_spectra: bool) -> Prepared:
@@ -212,11 +203,9 @@ def _labelled(archive: GraphArchive) -> np.ndarray:
     field = archive.fields.get("y")
     if field is None:
         raise DataError("the graphs have no targets (no attribute 'y')")
-    values = field.values.reshape(len(field.values), -1)
-    known = ~np.isnan(values) if values.dtype.kind == "f" else values >= 0
-    if archive.task.kind == "regression" and values.dtype.kind != "f":
-        known = np.ones_like(values, dtype=bool)
-    rows = known.any(1)
+    if archive.target is None:
+        raise DataError("it is not known what is to be predicted")
+    rows = archive.target.known(field.values.reshape(len(field.values), -1)).any(1)
     if field.level == "graph":
         return np.asarray(rows)
     return np.asarray(np.logical_or.reduceat(rows, archive.node_offsets[:-1]))
@@ -241,25 +230,15 @@ def _split(archive: GraphArchive, usable: np.ndarray, config: OwnData) -> GraphA
     return archive.with_split(split)
 
 
-def _outputs(name: str, task: Task, metric: MetricName | None) -> Outputs:
-    if task.kind == "none":
+def _outputs(name: str, archive: GraphArchive, metric: str | None) -> Target:
+    if archive.target is None:
         raise DataError(f"{name}: it is not known what is to be predicted")
-    names = tuple(task.names)
-    return Outputs(task.level, task.kind, max(1, task.num_outputs), names, judged_by=metric)
+    return archive.target.judged(metric)
 
 
-def _standardised(outputs: Outputs, archive: GraphArchive, usable: np.ndarray) -> Outputs:
-    """With the mean and deviation of the training targets, for regression."""
-    if outputs.kind != "regression":
-        return outputs
+def _standardised(outputs: Target, archive: GraphArchive, usable: np.ndarray) -> Target:
+    """In the units of the training targets."""
     field = archive.fields["y"]
     graphs = usable & (archive.split == 0)
     rows = graphs if field.level == "graph" else np.repeat(graphs, archive.num_nodes)
-    values = field.values[rows].reshape(int(rows.sum()), -1).astype(np.float64)
-    if not len(values):
-        return outputs
-    if (~np.isnan(values)).sum(0).min() == 0:
-        raise DataError("a target has no value in the training set")
-    mean, scale = np.nanmean(values, 0), np.nanstd(values, 0)
-    scale = np.where(scale > 0, scale, 1.0)  # a constant target is learnt as it is
-    return replace(outputs, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
+    return outputs.fitted(field.values[rows])

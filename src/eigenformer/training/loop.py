@@ -19,7 +19,7 @@ from eigenformer.reporting import Reporter
 from eigenformer.targets import Target
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.epoch_log import EpochLog
-from eigenformer.training.loading import TrainingData, describe
+from eigenformer.training.loading import TrainingData
 from eigenformer.training.module import TrainingModule
 from eigenformer.training.planning import check_fit
 from eigenformer.training.progress import Progress
@@ -229,7 +229,7 @@ def _introduction(
 ) -> list[str]:
     counts = _counted({name: len(graphs) for name, graphs in data.splits.items()})
     lines = [
-        f"{data.name}: {describe(outputs)}, judged by {outputs.metric}; graphs: {counts}",
+        f"{data.name}: {outputs.describe()}, judged by {outputs.metric}; graphs: {counts}",
         f"model: preset {config.preset}, {model.num_parameters()} parameters; run folder "
         f"{folder.path}",
     ]

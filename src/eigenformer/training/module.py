@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from eigenformer.config import TrainingConfig
+from eigenformer.data.fields import SPLITS
+from eigenformer.frequencies import sample_for
 from eigenformer.targets import Target
 from eigenformer.training.modes import freeze_norms, recompute_statistics
 from eigenformer.training.schedule import learning_rate_factor, warmup_steps
 from eigenformer.training.scores import MeanLoss, Score, full_precision
 from eigenformer.training.seeding import derived_seed
-
-SPLITS = ("train", "val", "test")
 
 
 class TrainingError(ValueError):
@@ -135,7 +135,7 @@ class TrainingModule(pl.LightningModule):
 
     def _step(self, split: str, batch: Batch) -> tuple[Tensor, Tensor]:
         if split == "train":
-            predictions = self.model(batch)
+            predictions = self.model(sample_for(getattr(self.model, "config", None), batch))
         else:  # in full precision, as the model is used later
             with torch.autocast(self.device.type, enabled=False):
                 predictions = self.model(batch)

@@ -96,10 +96,10 @@ def check_fit(model: ModelConfig, data: TrainingData, name: str) -> None:
             f"the model (preset '{name}') does not fit {data.name}: it has {model.out_channels} "
             f"outputs, the data asks for {outputs.width}"
         )
-    if (model.pooling == "none") != (outputs.level == "node"):
+    if (model.pooling == "none") != outputs.of_nodes:
         raise ConfigError(
             f"the model (preset '{name}') does not fit {data.name}: pooling '{model.pooling}' for "
-            f"targets of {outputs.level}s"
+            f"targets of {'nodes' if outputs.of_nodes else 'graphs'}"
         )
     try:
         try_model(model, data.dataset("all"))
@@ -118,7 +118,7 @@ def fit_trunk(trunk: ModelConfig, archive: GraphArchive, outputs: Target) -> Mod
     """A trunk with the encoders and the head that graphs and targets ask for."""
     nodes, edges = encoders(archive)
     pooling = trunk.pooling
-    if outputs.level == "node":
+    if outputs.of_nodes:
         pooling = "none"
     elif pooling == "none":
         pooling = "mean"

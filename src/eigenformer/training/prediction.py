@@ -100,7 +100,7 @@ def _predict_table(
     if smiles not in header:
         reason = unknown(f"column '{smiles}'", smiles, header)
         raise DataError(Problem(str(path), f"{reason}; say --smiles", 1))
-    if trained.outputs.level == "node":
+    if trained.outputs.of_nodes:
         raise DataError(f"{path}: the model predicts for nodes; give an archive of graphs")
     trained.check_molecules()
     added = _free_names([*trained.outputs.header(), _REASON], header)
@@ -143,7 +143,7 @@ def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iter
     check_columns(trained.input_format, archive, path)
     values, reasons = _predict_each(trained, archive)
     graph_names = archive.names or [str(i) for i in range(len(archive))]
-    nodes, names = outputs.level == "node", outputs.header()
+    nodes, names = outputs.of_nodes, outputs.header()
     header = ["graph", *(["node"] if nodes else []), *names, _REASON]
 
     def rows() -> Iterator[list[str]]:

@@ -62,14 +62,14 @@ class Progress(Callback):
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._close()
 
-    def print_line(self, trainer: pl.Trainer, task: TrainingModule) -> None:
+    def print_line(self, trainer: pl.Trainer, module: TrainingModule) -> None:
         """Prints an epoch's line, once all its metrics are there."""
         if trainer.is_global_zero:
-            print(self.line(trainer, task), flush=True)
+            print(self.line(trainer, module), flush=True)
 
-    def line(self, trainer: pl.Trainer, task: TrainingModule) -> str:
+    def line(self, trainer: pl.Trainer, module: TrainingModule) -> str:
         """One epoch in one line."""
-        logged, metric = task.logged, task.outputs.metric
+        logged, metric = module.logged, module.outputs.metric
         seconds = time.perf_counter() - self._epoch_started
         width = len(str(trainer.max_epochs))
         return (

@@ -11,7 +11,7 @@ import torch
 
 from eigenformer.config import RunConfig
 from eigenformer.model_folder import ModelCard, save_model
-from eigenformer.models.eigenformer import Eigenformer
+from eigenformer.models.base import Model
 from eigenformer.targets import Target
 from eigenformer.training.environment import git_revision, versions
 from eigenformer.training.loading import TrainingData
@@ -35,7 +35,7 @@ class RunWriter:
         config: RunConfig,
         data: TrainingData,
         folder: RunFolder,
-        model: Eigenformer,
+        model: Model,
         outputs: Target,
     ) -> None:
         self.config, self.data, self.folder = config, data, folder

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from eigenformer import LaplacianSpectrum
-from eigenformer.kernels import AttentionTerms, NativeAttention
+from eigenformer.frequencies import sample_frequencies
+from eigenformer.kernels import AttentionTerms, EdgeTerms, NativeAttention
 from eigenformer.kernels.base import signed_sqrt
 from eigenformer.kernels.native import ops
 from eigenformer.ragged import RaggedGraphs
@@ -88,9 +89,9 @@ class Example:
             for n in case.sizes
         ]
         batch = Batch.from_data_list([LaplacianSpectrum(num_frequencies=case.k)(d) for d in data])
-        graphs = RaggedGraphs.from_data(batch)
         if case.fraction < 1:
-            graphs = graphs.draw_frequencies(case.fraction)
+            batch = sample_frequencies(batch, case.fraction)
+        graphs = RaggedGraphs.from_data(batch)
         edges = graphs.edge_index.size(1)
         rows = case.kinds or edges
         shape = sum(case.sizes), case.heads, case.channels
@@ -122,8 +123,10 @@ class Example:
         }
         psi = signed_sqrt if self.case.psi else None
         coefficients = None if self.coefficients is None else self.coefficients.to(dtype)
-        shared = {"edge_kind": self.kind, "edge_coefficients": coefficients}
-        terms = AttentionTerms(phi1=phi1, phi2=phi2, psi=psi, **shared, **tensors)
+        given = {name.removeprefix("edge_"): x for name, x in tensors.items() if "edge_" in name}
+        edges = EdgeTerms(**given, kinds=self.kind, coefficients=coefficients)
+        of_nodes = {name: x for name, x in tensors.items() if "edge_" not in name}
+        terms = AttentionTerms(phi1=phi1, phi2=phi2, psi=psi, edges=edges, **of_nodes)
         return terms, [*tensors.values(), *phi1.parameters(), *phi2.parameters()]
 
     def in_double(self) -> RaggedGraphs:

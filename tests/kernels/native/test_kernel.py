@@ -92,9 +92,10 @@ def test_coefficients_may_have_gradients() -> None:
     gradients = []
     for kernel in (NativeAttention(example.graphs), LiteralAttention(example.graphs)):
         terms, _ = example.terms()
-        assert terms.edge_coefficients is not None
-        a = terms.edge_coefficients.clone().requires_grad_()
-        out = kernel.attend(dataclasses.replace(terms, edge_coefficients=a))[0]
+        assert terms.edges.coefficients is not None
+        a = terms.edges.coefficients.clone().requires_grad_()
+        edges = dataclasses.replace(terms.edges, coefficients=a)
+        out = kernel.attend(dataclasses.replace(terms, edges=edges))[0]
         gradients.append(torch.autograd.grad((out * example.weights).sum(), a)[0])
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
 

@@ -13,6 +13,7 @@ from eigenformer.kernels.base import (
     ROUNDING_MARGIN,
     AttentionKernel,
     AttentionTerms,
+    EdgeTerms,
     PhiTable,
     Request,
     ScalarFunction,
@@ -110,9 +111,9 @@ class NativeAttention(AttentionKernel):
     def inputs(self, terms: AttentionTerms, dropout: float, seed: Tensor) -> ops.Inputs:
         """What the operator takes."""
         table = terms.table or self.tables([(terms.phi1, terms.phi2)])[0]
-        shared = terms.edge_kind is not None and self._few_kinds(terms)
-        terms = terms if shared or _few_factors(terms) else terms.by_edge()
-        kind = self.edge_order if terms.edge_kind is None else terms.edge_kind[self.edge_order]
+        shared = _few_kinds(terms.edges)
+        edges = terms.edges if shared or _few_factors(terms.edges) else terms.edges.by_edge()
+        kind = self.edge_order if edges.kinds is None else edges.kinds[self.edge_order]
         psi = ops.IDENTITY if terms.psi is None else ops.SIGNED_SQRT
         return ops.Inputs(
             first_node=self.first_node,
@@ -120,7 +121,7 @@ class NativeAttention(AttentionKernel):
             first_edge=self.first_edge,
             edge_source=self.edge_source,
             edge_kind=kind,
-            edge_coefficients=_contiguous(terms.edge_coefficients),
+            edge_coefficients=_contiguous(edges.coefficients),
             eigenvectors=self.eigenvectors,
             importance=table.importance.contiguous(),
             knots=table.phi1.knots,
@@ -129,8 +130,8 @@ class NativeAttention(AttentionKernel):
             values=terms.values.contiguous(),
             queries=_contiguous(terms.queries),
             keys=_contiguous(terms.keys),
-            edge_logits=_contiguous(terms.edge_logits),
-            edge_values=_contiguous(terms.edge_values),
+            edge_logits=_contiguous(edges.logits),
+            edge_values=_contiguous(edges.values),
             seed=seed,
             dropout=dropout,
             psi=ops.NO_FEATURES if terms.queries is None else psi,
@@ -159,18 +160,21 @@ class NativeAttention(AttentionKernel):
         by_layer = zip(importance, *(part.split(heads) for part in pieces), strict=True)
         return [PhiTable(own, LinearPieces(*parts)) for own, *parts in by_layer]
 
-    def _few_kinds(self, terms: AttentionTerms) -> bool:
-        rows = next(x for x in (terms.edge_values, terms.edge_logits) if x is not None)
-        return len(rows) <= _FEW_KINDS
-
     def keep(self, heads: int, dropout: float, seed: Tensor) -> Tensor:
         """The factors that dropout applies for ``seed``, ``[heads, Σn²]``: for other kernels."""
         sizes = torch.tensor(self.graphs.sizes)
         return binding.library().dropout(sizes, heads, dropout, int(seed))
 
 
-def _few_factors(terms: AttentionTerms) -> bool:
-    a = terms.edge_coefficients
+def _few_kinds(edges: EdgeTerms) -> bool:
+    if edges.kinds is None:
+        return False
+    rows = next(x for x in (edges.values, edges.logits) if x is not None)
+    return len(rows) <= _FEW_KINDS
+
+
+def _few_factors(edges: EdgeTerms) -> bool:
+    a = edges.coefficients
     # The library has no gradient for them: they are data, as a rule.
     return a is not None and a.size(1) <= _FEW_FACTORS and not a.requires_grad
 

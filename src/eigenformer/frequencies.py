@@ -1,0 +1,116 @@
+"""Random subsets of each graph's frequencies, which regularise training."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform
+
+from eigenformer.config import EigenformerConfig
+from eigenformer.ragged import frequency_counts, graph_of_rows, graph_sizes
+
+D = TypeVar("D", bound=Data)
+
+
+def sample_frequencies(
+    batch: D,
+    fraction: float,
+    whole_eigenspaces: bool = True,
+    seeds: Sequence[int] | None = None,
+) -> D:
+    r"""A shallow copy of the batch whose graphs use a random part of their frequencies.
+
+    Adds ``frequency_weights`` ``[Σk]``: 1 for a frequency in use and 0 for one left out. Of a
+    graph of n nodes, :math:`\lceil f n \rceil` are in use.
+
+    Args:
+        batch: Graphs with their spectra.
+        fraction: f.
+        whole_eigenspaces: Draw whole eigenspaces, rounded outwards, so that the result does not
+            depend on the choice of a basis. False is the paper's literal draw, frequency by
+            frequency, which does where an eigenvalue repeats.
+        seeds: One for each graph: its draw is then a function of its seed, whatever else is in
+            the batch (default: PyTorch's own random numbers).
+    """
+    sizes = graph_sizes(batch)
+    counts = frequency_counts(batch, sizes)
+    if seeds is not None and len(seeds) != len(sizes):
+        raise ValueError(f"seeds: {len(seeds)} for {len(sizes)} graphs")
+    values = batch.eigenvalues
+    graph = graph_of_rows(counts, values.device)
+    if whole_eigenspaces:
+        # The spectrum gives equal eigenvalues to an eigenspace, so equality finds it.
+        starts = torch.ones_like(graph)
+        starts[1:] = ~((graph[1:] == graph[:-1]) & (values[1:] == values[:-1]))
+        unit = starts.cumsum(0) - 1
+    else:
+        unit = torch.arange(len(graph), device=graph.device)
+    count = unit.bincount()
+    unit_graph = torch.empty_like(count).index_copy_(0, unit, graph)
+    # Sort by graph, at random within it; then take units while the graph is short of its share.
+    chance = _random_numbers(unit_graph, seeds)
+    order = chance.add(unit_graph).argsort()
+    taken = count[order].cumsum(0) - count[order]
+    before = torch.tensor([0, *accumulate(counts)][:-1], device=graph.device)
+    share = torch.tensor(sizes, dtype=torch.float64, device=graph.device).mul(fraction)
+    # 0.2 · 5 is one frequency, whatever the rounding; and one is the least.
+    share = share.sub(1e-9).ceil().clamp(min=1)
+    keep = taken - before[unit_graph[order]] < share[unit_graph[order]]
+    kept = torch.zeros_like(keep).index_copy_(0, order, keep)[unit]
+    sampled = copy.copy(batch)
+    sampled.frequency_weights = kept.to(values.dtype)
+    return sampled
+
+
+def sample_for(config: object, batch: D, seeds: Sequence[int] | None = None) -> D:
+    """The frequencies that an architecture's training uses; the batch itself where it uses all.
+
+    Args:
+        config: The settings of a model, of any kind.
+        batch: Graphs with their spectra, if the model needs any.
+        seeds: As in :func:`sample_frequencies`.
+    """
+    if not isinstance(config, EigenformerConfig) or config.frequency_fraction == 1:
+        return batch
+    whole = config.frequency_draw == "eigenspaces"
+    return sample_frequencies(batch, config.frequency_fraction, whole, seeds)
+
+
+class SampleFrequencies(BaseTransform):
+    """A random part of each graph's frequencies, drawn anew for each call.
+
+    Adds ``frequency_weights``, see :func:`sample_frequencies`; apply it to a batch, after
+    :class:`LaplacianSpectrum`.
+
+    Args:
+        fraction: The share of the frequencies.
+        whole_eigenspaces: Whether to draw whole eigenspaces.
+    """
+
+    def __init__(self, fraction: float, whole_eigenspaces: bool = True) -> None:
+        self.fraction, self.whole_eigenspaces = fraction, whole_eigenspaces
+
+    def forward(self, data: Data) -> Data:
+        return sample_frequencies(data, self.fraction, self.whole_eigenspaces)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.fraction}, {self.whole_eigenspaces})"
+
+
+def _random_numbers(graph: Tensor, seeds: Sequence[int] | None) -> Tensor:
+    """One number in [0, 1) per entry of ``graph``; with seeds, from a stream for each graph."""
+    if seeds is None:
+        return torch.rand(len(graph), dtype=torch.float64, device=graph.device)
+    streams = [torch.Generator().manual_seed(seed) for seed in seeds]
+    counts = graph.bincount(minlength=len(seeds)).tolist()
+    numbers = [
+        torch.rand(count, dtype=torch.float64, generator=stream)
+        for count, stream in zip(counts, streams, strict=True)
+    ]
+    return torch.cat(numbers).to(graph.device)
