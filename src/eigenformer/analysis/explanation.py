@@ -87,8 +87,7 @@ def explain(
         workspace: Where raw files and prepared graphs are (default: as the environment says).
     """
     workspace = workspace or Workspace.resolve()
-    expected, model = trained.input_format, trained.model
-    filters = learned_filters(model)  # before any work: not every network has some
+    expected, model = trained.input_format, trained.eigenformer
     if source in SPLITS:
         subject = _own_graph(trained, source, index or 0, workspace)
     else:
@@ -114,7 +113,7 @@ def explain(
         trained.outputs.in_units(seen.prediction).numpy(),
         _target(trained.outputs, subject.data, len(seen.prediction)),
         seen.weights.numpy(),
-        filters,
+        learned_filters(model),
         unseen_atoms(expected, subject.data.x),
     )
 

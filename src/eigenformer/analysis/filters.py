@@ -57,7 +57,5 @@ def learned_filters(model: Model, samples: int = 401) -> Filters:
         low, high = torch.minimum(least, -reach), torch.maximum(most, reach)
         scores = low + (high - low) * places / 2
         parts.append((phi2, scores, attention.phi1(scores), reach[:, 0]))
-    if not parts:
-        raise ValueError("the model has no attention to look at; this needs an Eigenformer")
     stacks = (torch.stack(part).float().cpu().numpy() for part in zip(*parts, strict=True))
     return Filters(eigenvalues.numpy(), *stacks)
