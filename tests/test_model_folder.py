@@ -70,7 +70,7 @@ def test_weights_of_another_architecture_are_an_error(tmp_path):
 def test_a_folder_without_a_model(tmp_path):
     with pytest.raises(ModelFolderError, match="no model here"):
         Eigenformer.load(tmp_path)
-    (tmp_path / "model.json").write_text('{"architecture": {"layrs": 1}}')
+    (tmp_path / "model.json").write_text('{"architecture": {"kind": "eigenformer", "layrs": 1}}')
     with pytest.raises(ModelFolderError, match="no model here"):
         Eigenformer.load(tmp_path / "model.json")
     with pytest.raises(ModelFolderError, match="the nearest is 'layers'"):

@@ -103,7 +103,7 @@ def test_errors_name_the_graph():
 
 
 def test_a_spectrum_of_k_frequencies_batches():
-    transform = LaplacianSpectrum(k=4)
+    transform = LaplacianSpectrum(num_frequencies=4)
     graphs = [transform(g) for g in (graph(3, [(0, 1)]), graph(9, [(i, i + 1) for i in range(8)]))]
     ragged = RaggedGraphs.from_data(Batch.from_data_list(graphs))
     assert ragged.frequencies == (3, 4)

@@ -81,35 +81,44 @@ def eigenspaces(eigenvalues: Tensor, gap: float = EIGENSPACE_GAP) -> Tensor:
     return starts.cumsum(0)
 
 
-def laplacian_spectrum(edge_index: Tensor, num_nodes: int, k: int | None = None) -> Spectrum:
+def laplacian_spectrum(
+    edge_index: Tensor, num_nodes: int, num_frequencies: int | None = None
+) -> Spectrum:
     """The spectrum of one graph in float64, ascending.
 
-    ``k`` keeps the k lowest frequencies, rounded outwards to whole eigenspaces. Eigenvalues
-    closer than :data:`EIGENSPACE_GAP` are set to their common mean, so that an eigenspace is
-    recognised by equality even after rounding to float32, and every function of the
-    eigenvalues is constant on it.
+    ``num_frequencies`` keeps that many of the lowest frequencies, rounded outwards to whole
+    eigenspaces. Eigenvalues closer than :data:`EIGENSPACE_GAP` are set to their common mean, so
+    that an eigenspace is recognised by equality even after rounding to float32, and every
+    function of the eigenvalues is constant on it.
     """
     edge_index = _checked(edge_index, num_nodes)
-    if k is not None and num_nodes >= _MIN_SPARSE_NODES and 8 * k <= num_nodes:
-        spectrum = _lowest_of_sparse(edge_index, num_nodes, k)
+    if (
+        num_frequencies is not None
+        and num_nodes >= _MIN_SPARSE_NODES
+        and 8 * num_frequencies <= num_nodes
+    ):
+        spectrum = _lowest_of_sparse(edge_index, num_nodes, num_frequencies)
         if spectrum is not None:
             return spectrum
     if num_nodes > MAX_DENSE_NODES:
         way_out = (
-            "keep fewer frequencies, for example LaplacianSpectrum(k=64)"
-            if k is None
-            else f"k={k} does not avoid it here, for the lowest eigenspaces are too large or dense"
+            "keep fewer frequencies, for example LaplacianSpectrum(num_frequencies=64)"
+            if num_frequencies is None
+            else f"num_frequencies={num_frequencies} does not avoid it here, for the lowest "
+            f"eigenspaces are too large or dense"
         )
         raise ValueError(
             f"a dense spectrum of {num_nodes} nodes needs about "
             f"{32 * num_nodes**2 / 2**30:.0f} GB (the limit is {MAX_DENSE_NODES} nodes): {way_out}"
         )
     values, vectors = torch.linalg.eigh(normalized_laplacian(edge_index, num_nodes))
-    return _tidy(values, vectors, k)
+    return _tidy(values, vectors, num_frequencies)
 
 
 def laplacian_spectra(
-    graphs: Sequence[tuple[Tensor, int]], k: int | None = None, workers: int | None = None
+    graphs: Sequence[tuple[Tensor, int]],
+    num_frequencies: int | None = None,
+    workers: int | None = None,
 ) -> list[Spectrum]:
     """The spectra of many graphs, given as ``(edge_index, num_nodes)``, in their order.
 
@@ -132,10 +141,10 @@ def laplacian_spectra(
 
     def solve(positions: list[int]) -> list[Spectrum]:
         if len(positions) == 1:
-            return [laplacian_spectrum(*graphs[positions[0]], k=k)]
+            return [laplacian_spectrum(*graphs[positions[0]], num_frequencies)]
         stack = torch.stack([normalized_laplacian(*graphs[p]) for p in positions])
         values, vectors = torch.linalg.eigh(stack)
-        return [_tidy(*pair, k=k) for pair in zip(values, vectors, strict=True)]
+        return [_tidy(*pair, num_frequencies) for pair in zip(values, vectors, strict=True)]
 
     spectra: list[Spectrum | None] = [None] * len(graphs)
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
@@ -162,26 +171,30 @@ class LaplacianSpectrum(BaseTransform):
     - ``eigenvalues``: ``[k]``, ascending, in [0, 2];
     - ``eigenvectors``: ``[num_nodes * k]``, the matrix U flattened row by row, so that PyG's own
       ``Batch`` concatenates graphs of any size without padding;
-    - ``num_frequencies``: k, only where ``k`` was asked for.
+    - ``num_frequencies``: k, only where ``num_frequencies`` was given.
 
     Args:
-        k: Keep the k lowest frequencies, rounded outwards to whole eigenspaces, so that the
-            result never depends on the choice of a basis (default: all).
+        num_frequencies: Keep this many of the lowest frequencies, rounded outwards to whole
+            eigenspaces, so that the result never depends on the choice of a basis (default: all).
         dtype: The type the float64 result is rounded to.
     """
 
-    def __init__(self, k: int | None = None, dtype: torch.dtype = torch.float32) -> None:
-        if k is not None and k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
-        self.k = k
+    def __init__(
+        self, num_frequencies: int | None = None, dtype: torch.dtype = torch.float32
+    ) -> None:
+        if num_frequencies is not None and num_frequencies < 1:
+            raise ValueError(f"num_frequencies: must be at least 1, got {num_frequencies}")
+        self.num_frequencies = num_frequencies
         self.dtype = dtype
 
     def forward(self, data: Data) -> Data:
-        return self._attach(data, laplacian_spectrum(*_structure(data), k=self.k))
+        return self._attach(data, laplacian_spectrum(*_structure(data), self.num_frequencies))
 
     def many(self, graphs: Sequence[Data], workers: int | None = None) -> list[Data]:
         """Transforms many graphs at once: decomposed in batches of one size, on all cores."""
-        spectra = laplacian_spectra([_structure(data) for data in graphs], self.k, workers)
+        spectra = laplacian_spectra(
+            [_structure(data) for data in graphs], self.num_frequencies, workers
+        )
         return [self._attach(data, s) for data, s in zip(graphs, spectra, strict=True)]
 
     def _attach(self, data: Data, spectrum: Spectrum) -> Data:
@@ -189,14 +202,14 @@ class LaplacianSpectrum(BaseTransform):
         data = copy.copy(data)
         data.eigenvalues = spectrum.eigenvalues.to(device, self.dtype)
         data.eigenvectors = spectrum.eigenvectors.flatten().to(device, self.dtype)
-        if self.k is not None:
+        if self.num_frequencies is not None:
             data.num_frequencies = len(spectrum.eigenvalues)
         elif "num_frequencies" in data:  # of a spectrum computed before
             del data.num_frequencies
         return data
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(k={self.k}, dtype={self.dtype})"
+        return f"{type(self).__name__}(num_frequencies={self.num_frequencies}, dtype={self.dtype})"
 
 
 def _structure(data: Data) -> tuple[Tensor, int]:

@@ -27,7 +27,7 @@ from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.tables import is_table
 from eigenformer.data.workspace import Workspace
 from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
-from eigenformer.models.base import Model
+from eigenformer.models import Eigenformer, Model
 from eigenformer.options import Backend
 from eigenformer.targets import Target
 from eigenformer.training.features import check_columns, unseen_atoms
@@ -90,6 +90,14 @@ class TrainedModel:
     def device(self) -> torch.device:
         """Where it computes."""
         return model_device(self.model)
+
+    @property
+    def eigenformer(self) -> Eigenformer:
+        """The model as an Eigenformer; raises for a network without attention to look at."""
+        if not isinstance(self.model, Eigenformer):
+            kind = type(self.model).__name__
+            raise ValueError(f"{kind}: no attention to look at; needs an Eigenformer")
+        return self.model
 
     def default_split(self, dataset: str | None = None) -> str:
         """Which graphs to look at: ``test``; of other data of the user's own, all."""
@@ -200,24 +208,21 @@ class TrainedModel:
 
     def _other(self, dataset: str) -> DataConfig:
         """Other data of the same kind: what the targets are is not guessed again."""
-        common: dict[str, Any] = {
-            "dataset": dataset,
-            "limit": self.data.limit,
-            "num_frequencies": self.input_format.num_frequencies,
-        }
+        table, expected = is_table(Path(dataset)), self.input_format
         if dataset in BENCHMARKS:
-            same = isinstance(self.data, BenchmarkData)
-            return self.data.replace(dataset=dataset) if same else BenchmarkData(**common)
+            if isinstance(self.data, BenchmarkData):
+                return self.data.replace(dataset=dataset)
+            return BenchmarkData(dataset, self.data.limit, expected.num_frequencies)
         if isinstance(self.data, OwnData):
             config = self.data.replace(dataset=dataset)
         else:
-            names = {"smiles": self.input_format.smiles, "undirected": self.input_format.undirected}
-            config = OwnData(**common, **names)
-            if is_table(Path(dataset)):
-                config = config.replace(featurizer=self.featurizer)
-        if is_table(Path(dataset)):
-            config = config.replace(task=self.outputs.kind)
-        return config
+            config = OwnData(
+                dataset=dataset,
+                limit=self.data.limit,
+                num_frequencies=expected.num_frequencies,
+                featurizer=self.featurizer if table else "ogb",
+            )
+        return config.replace(task=self.outputs.kind) if table else config
 
     def _understood(self, data: TrainingData) -> TrainingData:
         """Other data, its classes with the numbers that the model has for them."""

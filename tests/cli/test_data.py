@@ -110,7 +110,7 @@ def test_own_molecules(tmp_path, capsys):
         (("prepare", "zinc", "--size", "5"), "for pattern and cluster only"),
         (("info", "zinc"), "not prepared yet"),
         (("prepare", "pattern", "--size", "9", "--seed", "-1"), "seed: must not be negative"),
-        (("prepare", "pattern", "--size", "9", "--k", "0"), "k: must be at least 1"),
+        (("prepare", "pattern", "--size", "9", "--k", "0"), "num_frequencies: must be at least 1"),
         (("prepare", "pattern", "--size", "9", "--workers", "0"), "workers: must be at least 1"),
     ],
 )
@@ -142,7 +142,7 @@ TABLE = "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 11))
 @pytest.mark.parametrize(
     ("form", "options", "message"),
     [
-        ("table", ("--no-spectra", "--k", "3"), "--k, --workers: of spectra"),
+        ("table", ("--no-spectra", "--k", "3"), "--num-frequencies, --workers: of spectra"),
         ("table", ("--raw-dir", "."), "--raw-dir: for benchmarks"),
         ("table", ("--undirected",), "undirected: says nothing about a table of molecules"),
         (

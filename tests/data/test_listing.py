@@ -45,8 +45,8 @@ def test_names_that_are_not_there(tmp_path):
 
 def test_spectra_of_every_k_are_found_beside_the_archive_and_in_the_cache(tmp_path, saved):
     spectra_of(saved)
-    spectra_of(saved, k=2)
-    spectra_of(saved, k=3, folder=tmp_path / "cache" / "spectra")
+    spectra_of(saved, num_frequencies=2)
+    spectra_of(saved, num_frequencies=3, folder=tmp_path / "cache" / "spectra")
     spectra_of(saved.subset(range(5)), folder=tmp_path / "spectra")  # of other graphs
     found = entry(saved.path, Workspace(None, tmp_path / "cache")).spectra
     assert sorted(found.values(), key=str) == [2, 3, None]

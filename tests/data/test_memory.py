@@ -20,7 +20,7 @@ pytestmark = [
 PASS = """
 import sys, torch
 from eigenformer import Eigenformer, load_preset
-from eigenformer.data import keep_batch, prepare
+from eigenformer.data import Workspace, keep_batch, prepare
 from torch.utils.data import DataLoader
 
 def anonymous():

@@ -137,3 +137,17 @@ def test_an_unknown_featurizer():
 def test_scaffolds():
     assert scaffold("CCc1ccccc1") == scaffold("c1ccccc1O") == "c1ccccc1"
     assert scaffold("CCO") == ""
+
+
+def test_a_molecule_ready_for_a_model():
+    from eigenformer import from_smiles
+
+    data = from_smiles("CCO")
+    assert data.x.shape == (3, 9)
+    assert data.eigenvalues.shape == (3,)
+    assert "num_frequencies" not in data
+    few = from_smiles("CCO", featurizer="zinc", num_frequencies=2)
+    assert few.x.tolist() == [[0], [0], [1]]
+    assert few.num_frequencies == 2
+    with pytest.raises(DataError, match="featurizer 'ogp': unknown; the nearest is 'ogb'"):
+        from_smiles("CCO", featurizer="ogp")

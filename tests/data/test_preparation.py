@@ -68,7 +68,7 @@ def test_every_choice_has_its_own_archive(tmp_path):
 
 
 def test_k_is_passed_on(tmp_path):
-    spectra = small(tmp_path, k=3).spectra
+    spectra = small(tmp_path, num_frequencies=3).spectra
     assert (spectra.counts >= 3).all()
     assert spectra.counts.max() < 20
 

@@ -40,7 +40,7 @@ def test_spectra_of_every_graph(saved, small_chunks):
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_the_lowest_frequencies_in_whole_eigenspaces(saved, small_chunks, k):
-    spectra = spectra_of(saved, k=k)
+    spectra = spectra_of(saved, num_frequencies=k)
     assert (spectra.counts >= np.minimum(k, saved.num_nodes)).all()
     assert (spectra.counts <= saved.num_nodes).all()
     assert_right(saved, spectra, k)
@@ -55,7 +55,7 @@ def test_nothing_is_done_twice(saved, monkeypatch):
 
 
 def test_settings_and_content_have_their_own_caches(saved, tmp_path):
-    paths = {spectra_of(saved, k=k).path for k in (None, 2, 3)}
+    paths = {spectra_of(saved, num_frequencies=k).path for k in (None, 2, 3)}
     other = random_archive(seed=2, count=40).save(tmp_path / "other")
     paths.add(spectra_of(other).path)
     assert len(paths) == 4
@@ -175,7 +175,9 @@ def test_a_huge_graph_with_its_full_spectrum_is_refused_before_anything_is_done(
     archive = GraphArchive.from_data_list(
         [Data(edge_index=ring, num_nodes=nodes)], names=["ring"]
     ).save(tmp_path / "big")
-    with pytest.raises(DataError, match=r"graph 0 \('ring'\) has 30000 nodes.*for example k=64"):
+    with pytest.raises(
+        DataError, match=r"graph 0 \('ring'\) has 30000 nodes.*for example num_frequencies=64"
+    ):
         spectra_of(archive)
     assert not (tmp_path / "spectra").exists()
 
@@ -184,7 +186,7 @@ def test_a_large_graph_with_few_frequencies(tmp_path):
     graph = torch.randint(0, 3_000, (2, 9_000))
     data = Data(edge_index=graph, num_nodes=3_000)
     archive = GraphArchive.from_data_list([data]).save(tmp_path / "large")
-    spectra = spectra_of(archive, k=4)
+    spectra = spectra_of(archive, num_frequencies=4)
     values, vectors = spectra.graph(0, 3_000)
     assert len(values) >= 4
     assert values[0] < 1e-9
@@ -192,8 +194,8 @@ def test_a_large_graph_with_few_frequencies(tmp_path):
 
 
 def test_k_is_checked(saved):
-    with pytest.raises(DataError, match="k must be at least 1"):
-        spectra_of(saved, k=0)
+    with pytest.raises(DataError, match="num_frequencies: must be at least 1"):
+        spectra_of(saved, num_frequencies=0)
 
 
 def test_threads_of_the_caller_are_left_as_they_were(saved):

@@ -144,7 +144,7 @@ def test_what_was_downloaded_is_not_downloaded_again(address, tmp_path):
     first = sources.fetch("zinc", layouts)
     assert first == [tmp_path / "raw" / "zinc" / "a"]
     gone = [[RawFile("a", f"{address}/missing")]]
-    assert sources.fetch("zinc", gone, Reporter()) == first
+    assert sources.fetch("zinc", gone) == first
 
 
 def test_folders_come_from_the_arguments_then_the_environment(tmp_path):

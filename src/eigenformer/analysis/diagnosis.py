@@ -36,7 +36,8 @@ from eigenformer.layer import EigenformerLayer
 from eigenformer.models import Eigenformer, Model
 from eigenformer.targets import Target
 from eigenformer.training.data_module import EpochBatches
-from eigenformer.training.modes import evaluation_mode, freeze_norms
+from eigenformer.training.modes import freeze_norms
+from eigenformer.training.predicting import model_device, predict_batches
 
 EVEN = 0.99
 """The entropy above which a head looks everywhere alike, as good as."""
@@ -111,7 +112,8 @@ def diagnose(
         raise ValueError(f"{type(model).__name__}: no attention to look at; needs an Eigenformer")
     layers = _diagnose_layers(model, dataset, spread(len(dataset), limit).tolist())
     batches = islice(EpochBatches(len(dataset), batch_size, seed=0), steps)
-    found = [_gradients(model, dataset.batch(b), outputs, frozen_norms) for b in batches]
+    device = model_device(model)
+    found = [_gradients(model, dataset.batch(b).to(device), outputs, frozen_norms) for b in batches]
     squares = {
         part: sum(norms[part] ** 2 for _, norms, _ in found) / len(found) for part in found[0][1]
     }
@@ -153,18 +155,16 @@ class _Seen:
     norms: tuple[list[Tensor], ...] = field(default_factory=lambda: ([], []))
 
 
-@torch.no_grad()
 def _diagnose_layers(
     model: Eigenformer, dataset: GraphDataset, chosen: Sequence[int]
 ) -> tuple[LayerDiagnosis, ...]:
     entropies: list[Tensor] = []
     graph_of_node: list[Tensor] = []
-    with evaluation_mode(model), _watched(model) as seen:
-        for start in range(0, len(chosen), _BATCH):
-            batch = dataset.batch(chosen[start : start + _BATCH])
-            _, attention = model(batch, return_attention=True)
-            graph_of_node.append(batch.batch + start)
-            for graph in zip(*attention, strict=True):
+    some = GraphDataset(dataset.archive, dataset.spectra, indices=dataset.indices[list(chosen)])
+    with _watched(model) as seen:
+        for found in predict_batches(model, some, _BATCH, return_attention=True):
+            graph_of_node.append(found.batch.batch + _BATCH * len(graph_of_node))
+            for graph in zip(*found.attention, strict=True):
                 if graph[0].size(-1) > 1:
                     entropies.append(torch.stack([_entropy(weights) for weights in graph]))
     if not entropies:
@@ -191,10 +191,12 @@ def _watched(model: Eigenformer) -> Iterator[list[_Seen]]:
     hooks = []
     for layer, kept in zip(_layers(model), seen, strict=True):
         hooks.append(
-            layer.attention.register_forward_hook(lambda m, i, o, k=kept: k.attended.append(o[0]))
+            layer.attention.register_forward_hook(
+                lambda m, i, o, k=kept: k.attended.append(o[0].cpu())
+            )
         )
         for norm, given in zip(layer.norms, kept.norms, strict=True):
-            hooks.append(norm.register_forward_pre_hook(lambda m, i, k=given: k.append(i[0])))
+            hooks.append(norm.register_forward_pre_hook(lambda m, i, k=given: k.append(i[0].cpu())))
     try:
         yield seen
     finally:
@@ -225,7 +227,7 @@ def _drift(norm: nn.Module, values: Tensor) -> float:
     if running is None:
         return 0.0
     deviation = values.std(0, correction=0).clamp(min=getattr(norm, "eps", 1e-5))
-    return float(((running - values.mean(0)).abs() / deviation).mean())
+    return float(((running.cpu() - values.mean(0)).abs() / deviation).mean())
 
 
 def _gradients(

@@ -87,7 +87,7 @@ def explain(
         workspace: Where raw files and prepared graphs are (default: as the environment says).
     """
     workspace = workspace or Workspace.resolve()
-    expected, model = trained.input_format, trained.model
+    expected, model = trained.input_format, trained.eigenformer
     if source in SPLITS:
         subject = _own_graph(trained, source, index or 0, workspace)
     else:

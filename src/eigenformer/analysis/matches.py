@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -133,7 +134,8 @@ def untrained(model: Eigenformer, seed: int = 0) -> Eigenformer:
     """The same architecture with new weights: what there is before anything is learned."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return build_model(model.config, model.backend).to(next(model.parameters()).dtype)
+        new = cast(Eigenformer, build_model(model.config, model.backend))
+        return new.to(next(model.parameters()))
 
 
 def match_table(learned: Matches, new: Matches) -> str:

@@ -16,7 +16,7 @@ from eigenformer.analysis.graph_view import GraphView, view_graph
 from eigenformer.config import RunConfig
 from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.paper_tables import PAPER_TABLES, paper_table
-from eigenformer.model_folder import load_model, read_card
+from eigenformer.model_folder import read_card
 from eigenformer.targets import Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.run_folder import RunFolder
@@ -139,7 +139,9 @@ def report_run(
     if not summary:
         missing["summary"] = "the run has not come to the end of an epoch"
     card = _try(missing, "model", lambda: read_card(path))
-    filters = _try(missing, "filters", lambda: learned_filters(load_model(path)[0], samples=65))
+    filters = _try(
+        missing, "filters", lambda: learned_filters(TrainedModel.open(path).model, samples=65)
+    )
 
     def test() -> TestResults:
         return _test(folder, examples, workspace)

@@ -41,10 +41,13 @@ def run(arguments: argparse.Namespace) -> None:
     outputs, size = found.outputs, found.batch_size
     learned, new = (
         diagnose(model, graphs, outputs, arguments.limit, size, frozen, arguments.steps)
-        for model, frozen in ((found.model, found.frozen_norms), (untrained(found.model), False))
+        for model, frozen in (
+            (found.eigenformer, found.frozen_norms),
+            (untrained(found.eigenformer), False),
+        )
     )
     print(diagnosis_table(learned, new), end="\n\n")
-    config = found.model.config
+    config = found.eigenformer.config
     heads = config.layers * config.heads
     print(
         f"layers: {min(arguments.limit, len(graphs))} graphs of {arguments.split}; gradients: "

@@ -119,10 +119,10 @@ def _attention(arguments: argparse.Namespace) -> Picture:
     if not 0 <= index < count:
         raise ValueError(f"--index {index}: {arguments.split} has {count} graphs, from 0")
     view = view_graph(graphs.archive, int(graphs.indices[index]))
-    matches = match_graph(trained.model, graphs, index)
+    matches = match_graph(trained.eigenformer, graphs, index)
     learned, new = (
         match_graphs(model, graphs, arguments.limit, workspace.reporter)
-        for model in (trained.model, untrained(trained.model))
+        for model in (trained.eigenformer, untrained(trained.eigenformer))
     )
     print(f"The best match of each pattern over {learned.graphs} graphs of {arguments.split}:\n")
     print(match_table(learned, new), end="\n\n")
@@ -132,12 +132,12 @@ def _attention(arguments: argparse.Namespace) -> Picture:
 
 def _filters(arguments: argparse.Namespace) -> Picture:
     from eigenformer.analysis.filters import learned_filters
-    from eigenformer.model_folder import load_model
+    from eigenformer.models import Model
     from eigenformer.plots.filters import draw_filters
 
-    model, _ = load_model(arguments.run_folder)
+    filters = learned_filters(Model.load(arguments.run_folder))
     name = arguments.run_folder.resolve().name
-    return draw_filters(learned_filters(model), name, arguments.layer, arguments.head)
+    return draw_filters(filters, name, arguments.layer, arguments.head)
 
 
 def _training(arguments: argparse.Namespace) -> Picture:

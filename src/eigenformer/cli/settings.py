@@ -53,8 +53,10 @@ def workspace_of(arguments: argparse.Namespace, reporter: Reporter | None = None
     from eigenformer.data.workspace import Workspace
     from eigenformer.reporting import TerminalReporter
 
-    given = {name: getattr(arguments, name, None) for name in ("raw_dir", "cache_dir", "workers")}
-    return Workspace.resolve(**given, reporter=reporter or TerminalReporter())
+    raw_dir, cache_dir, workers = (
+        getattr(arguments, name, None) for name in ("raw_dir", "cache_dir", "workers")
+    )
+    return Workspace.resolve(raw_dir, cache_dir, workers, reporter or TerminalReporter())
 
 
 def positive(text: str) -> int:

@@ -69,7 +69,7 @@ class GraphDataset(Dataset):
             values, vectors = self.spectra.graph(graph, int(self.archive.num_nodes[graph]))
             data.eigenvalues = torch.from_numpy(values.copy())
             data.eigenvectors = torch.from_numpy(vectors.flatten())
-            if self.spectra.k is not None:
+            if self.spectra.num_frequencies is not None:
                 data.num_frequencies = int(self.spectra.counts[graph])
         return data
 
@@ -106,7 +106,7 @@ class GraphDataset(Dataset):
             vector_runs = _Runs(spectra.vector_starts[graphs], counts * nodes.lengths)
             batch.eigenvalues = torch.from_numpy(value_runs.take(spectra.eigenvalues))
             batch.eigenvectors = torch.from_numpy(vector_runs.take(spectra.eigenvectors))
-            if spectra.k is not None:
+            if spectra.num_frequencies is not None:
                 batch.num_frequencies = torch.from_numpy(counts)
         return batch
 

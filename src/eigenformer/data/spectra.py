@@ -59,7 +59,7 @@ class Spectra:
         counts: Frequencies of each graph.
         value_starts: Where each graph's eigenvalues begin.
         vector_starts: Where each graph's eigenvectors begin.
-        k: The number of frequencies asked for; None for all.
+        num_frequencies: The number of frequencies asked for; None for all.
         path: The folder of the cache; None for spectra in memory.
         structure: The checksum of the graphs they are of; None where nobody needs to ask.
     """
@@ -69,7 +69,7 @@ class Spectra:
     counts: np.ndarray
     value_starts: np.ndarray
     vector_starts: np.ndarray
-    k: int | None
+    num_frequencies: int | None
     path: Path | None = None
     structure: str | None = None
 
@@ -83,7 +83,7 @@ class Spectra:
 
 def spectra_of(
     archive: GraphArchive,
-    k: int | None = None,
+    num_frequencies: int | None = None,
     folder: Path | None = None,
     workers: int | None = None,
     report: Reporter | None = None,
@@ -92,35 +92,36 @@ def spectra_of(
 
     Args:
         archive: Its graphs.
-        k: Keep the k lowest frequencies, rounded outwards to whole eigenspaces (default: all).
+        num_frequencies: Keep this many of the lowest frequencies, rounded outwards to whole
+            eigenspaces (default: all).
         folder: Where caches lie (default: ``spectra``, beside the archive).
         workers: Threads (default: all cores).
         report: What to tell whom.
     """
     report = report or Reporter()
-    _check_sizes(archive, k)
-    final = cache_folder(archive, k, folder)
+    _check_sizes(archive, num_frequencies)
+    final = cache_folder(archive, num_frequencies, folder)
     if final.exists():
         try:
-            return _open(final, archive, k)
+            return _open(final, archive, num_frequencies)
         except DamagedError as error:
             report.notice(f"{error}; the spectra are computed anew")
     final.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(final.with_name(f"{final.name}.lock")):
         try:  # another process may have finished in the meantime
-            return _open(final, archive, k)
+            return _open(final, archive, num_frequencies)
         except DamagedError:
             pass
         remove_leftovers(final)
-        _compute(archive, k, final, workers, report)
-    return _open(final, archive, k)
+        _compute(archive, num_frequencies, final, workers, report)
+    return _open(final, archive, num_frequencies)
 
 
 def memory_spectra(
-    archive: GraphArchive, k: int | None = None, workers: int | None = None
+    archive: GraphArchive, num_frequencies: int | None = None, workers: int | None = None
 ) -> Spectra:
     """The spectra of an archive that is not worth a cache."""
-    spectra = _solve(archive, np.arange(len(archive)), k, workers)
+    spectra = _solve(archive, np.arange(len(archive)), num_frequencies, workers)
     counts = np.array([len(s.eigenvalues) for s in spectra], dtype=np.int32)
     empty = np.zeros(0, np.float32)
     return Spectra(
@@ -131,20 +132,20 @@ def memory_spectra(
         counts=counts,
         value_starts=_starts(counts),
         vector_starts=_starts(counts * archive.num_nodes),
-        k=k,
+        num_frequencies=num_frequencies,
     )
 
 
 def find_spectra(archive: GraphArchive, folders: Iterable[Path]) -> dict[Path, int | None]:
-    """The finished caches of an archive in these folders, and the k of each."""
+    """The finished caches of an archive in these folders, and how many frequencies each keeps."""
     content, found = archive.structure_hash(), {}
     for path in (path for folder in folders for path in sorted(folder.glob("*"))):
         try:
-            k = read_manifest(path, _KIND)["meta"].get("k")
+            count = read_manifest(path, _KIND)["meta"].get("k")
         except DamagedError:
-            k = None  # which is told by its name then, if it is the full spectrum
-        if path.is_dir() and path.name == _key(content, k):
-            found[path] = k
+            count = None  # which is told by its name then, if it is the full spectrum
+        if path.is_dir() and path.name == _key(content, count):
+            found[path] = count
     return found
 
 
@@ -157,48 +158,58 @@ def verify_spectra(path: Path) -> None:
         raise DamagedError(f"{error}; {again}") from None
 
 
-def cache_folder(archive: GraphArchive, k: int | None, folder: Path | None = None) -> Path:
+def cache_folder(
+    archive: GraphArchive, num_frequencies: int | None, folder: Path | None = None
+) -> Path:
     """The folder that belongs to these graphs and settings."""
     if folder is None:
         if archive.path is None:
             raise DataError("an archive in memory has no place for a cache: save it, or say where")
         folder = archive.path.parent / "spectra"
-    return folder / _key(archive.structure_hash(), k)
+    return folder / _key(archive.structure_hash(), num_frequencies)
 
 
-def _key(structure: hashlib._Hash, k: int | None) -> str:
+def _key(structure: hashlib._Hash, num_frequencies: int | None) -> str:
     """Names a cache by what it depends on: the graphs' structure and the settings."""
     content = structure.copy()
-    content.update(json.dumps({"k": k, "dtype": "float32", "algorithm": ALGORITHM}).encode())
+    settings = {"k": num_frequencies, "dtype": "float32", "algorithm": ALGORITHM}
+    content.update(json.dumps(settings).encode())
     return content.hexdigest()[:24]
 
 
-def _check_sizes(archive: GraphArchive, k: int | None) -> None:
+def _check_sizes(archive: GraphArchive, num_frequencies: int | None) -> None:
     from eigenformer.spectrum import MAX_DENSE_NODES
 
-    if k is not None and k < 1:
-        raise DataError(f"k must be at least 1, got {k}")
+    if num_frequencies is not None and num_frequencies < 1:
+        raise DataError(f"num_frequencies: must be at least 1, got {num_frequencies}")
     large = np.flatnonzero(archive.num_nodes > MAX_DENSE_NODES)
-    if k is None and len(large):
+    if num_frequencies is None and len(large):
         index = int(large[0])
         place, nodes = graph_place(index, archive.names), int(archive.num_nodes[index])
         raise DataError(
             f"{archive.path or 'archive'}: {place} has {nodes} nodes; its full "
             f"spectrum would take {32 * nodes**2 / 2**30:.0f} GB to compute (the limit is "
-            f"{MAX_DENSE_NODES} nodes): keep the lowest frequencies only, for example k=64"
+            f"{MAX_DENSE_NODES} nodes): keep the lowest frequencies only, for example "
+            f"num_frequencies=64"
         )
 
 
-def _open(path: Path, archive: GraphArchive, k: int | None) -> Spectra:
+def _open(path: Path, archive: GraphArchive, num_frequencies: int | None) -> Spectra:
     store = open_store(path, _KIND)
     if store.meta.get("key") != path.name:
         reason = "belongs to other graphs or settings"
         raise DamagedError(Problem(str(path / "manifest.json"), reason))
-    return Spectra(**store.arrays, k=k, path=path, structure=archive.structure)
+    return Spectra(
+        **store.arrays, num_frequencies=num_frequencies, path=path, structure=archive.structure
+    )
 
 
 def _compute(
-    archive: GraphArchive, k: int | None, final: Path, workers: int | None, report: Reporter
+    archive: GraphArchive,
+    num_frequencies: int | None,
+    final: Path,
+    workers: int | None,
+    report: Reporter,
 ) -> None:
     order = np.argsort(archive.num_nodes, kind="stable")
     packed: list[int] = []  # frequencies of the graphs, in this order
@@ -208,8 +219,8 @@ def _compute(
             GrowingArray(folder / "eigenvectors.npy") as vectors,
             report.step("spectra", len(archive)) as step,
         ):
-            for start, end in _chunks(archive.num_nodes[order], k):
-                spectra = _solve(archive, order[start:end], k, workers)
+            for start, end in _chunks(archive.num_nodes[order], num_frequencies):
+                spectra = _solve(archive, order[start:end], num_frequencies, workers)
                 for spectrum in spectra:
                     values.append(spectrum.eigenvalues.numpy())
                     vectors.append(spectrum.eigenvectors.numpy())
@@ -224,7 +235,7 @@ def _compute(
         places = {"counts": counts, "value_starts": value_starts, "vector_starts": vector_starts}
         for name, array in places.items():
             np.save(folder / f"{name}.npy", array)
-        meta = {"key": final.name, "k": k, "dtype": "float32", "algorithm": ALGORITHM}
+        meta = {"key": final.name, "k": num_frequencies, "dtype": "float32", "algorithm": ALGORITHM}
         seal(folder, _KIND, meta)
         replace_folder(folder, final)
 
@@ -234,9 +245,9 @@ def _starts(lengths: np.ndarray) -> np.ndarray:
     return np.cumsum(lengths, dtype=np.int64) - lengths
 
 
-def _chunks(sizes: np.ndarray, k: int | None) -> list[tuple[int, int]]:
+def _chunks(sizes: np.ndarray, num_frequencies: int | None) -> list[tuple[int, int]]:
     """Ranges of ascending graphs whose eigenvectors fill about one chunk."""
-    entries = np.cumsum(sizes * np.minimum(sizes, k or np.iinfo(np.int64).max))
+    entries = np.cumsum(sizes * np.minimum(sizes, num_frequencies or np.iinfo(np.int64).max))
     chunks, start = [], 0
     while start < len(sizes):
         before = entries[start - 1] if start else 0
@@ -248,7 +259,7 @@ def _chunks(sizes: np.ndarray, k: int | None) -> list[tuple[int, int]]:
 
 
 def _solve(
-    archive: GraphArchive, graphs: np.ndarray, k: int | None, workers: int | None
+    archive: GraphArchive, graphs: np.ndarray, num_frequencies: int | None, workers: int | None
 ) -> list[Spectrum]:
     import torch
 
@@ -263,6 +274,6 @@ def _solve(
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return laplacian_spectra(structures, k, workers)
+        return laplacian_spectra(structures, num_frequencies, workers)
     finally:
         torch.set_num_threads(threads)

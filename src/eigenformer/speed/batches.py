@@ -29,7 +29,7 @@ def make_batch(setup: Setup) -> Batch:
     spectrum = LaplacianSpectrum()
     if setup.nodes is not None:
         graphs = [_random_graph(setup.nodes, 4.0)]
-        spectrum = LaplacianSpectrum(k=min(64, setup.nodes))
+        spectrum = LaplacianSpectrum(num_frequencies=min(64, setup.nodes))
     elif setup.archive is not None:
         graphs = _from_archive(setup.archive, load)
     else:

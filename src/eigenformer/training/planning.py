@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from eigenformer.config import (
     BenchmarkData,
     ConfigError,
     DataConfig,
     ModelConfig,
+    NetworkConfig,
     OwnData,
     Preset,
     RunConfig,
@@ -88,7 +89,7 @@ def run_name(wanted: Mapping[str, Any]) -> str:
     return f"{name}-{_preset_name(wanted)}-seed{wanted.get('seed', 0)}"
 
 
-def check_fit(model: ModelConfig, data: TrainingData, name: str) -> None:
+def check_fit(model: NetworkConfig, data: TrainingData, name: str) -> None:
     """Raises where an architecture cannot take these graphs or give these targets."""
     outputs = data.outputs
     if model.out_channels != outputs.width:
@@ -109,7 +110,7 @@ def check_fit(model: ModelConfig, data: TrainingData, name: str) -> None:
         ) from None
 
 
-def try_model(model: ModelConfig, graphs: GraphDataset) -> None:
+def try_model(model: NetworkConfig, graphs: GraphDataset) -> None:
     """Raises where an architecture cannot take the first of these graphs; a tiny one tells."""
     build_model(model.tiny()).eval()(graphs.batch([0]))
 
@@ -138,7 +139,8 @@ def _with_kind(wanted: Mapping[str, Any]) -> dict[str, Any]:
 def _data_config(values: Mapping[str, Any]) -> DataConfig:
     if "kind" not in values:
         raise ConfigError("data.dataset: missing, and it has no default")
-    return kinds_of(get_args(DataConfig))[values["kind"]].from_dict(values, "data")
+    member = kinds_of(get_args(DataConfig))[values["kind"]]
+    return cast(DataConfig, member.from_dict(values, "data"))
 
 
 def _preset_name(wanted: Mapping[str, Any]) -> str:
@@ -169,7 +171,8 @@ def _of_kind(trunk: ModelConfig, kind: str) -> ModelConfig:
         return trunk
     kept = trunk.to_dict()
     values = {name: kept[name] for name in (*_OF_DATA, "layers", "hidden_dim")}
-    return kinds_of(get_args(ModelConfig))[kind].from_dict(values, "model")
+    member = kinds_of(get_args(ModelConfig))[kind]
+    return cast(ModelConfig, member.from_dict(values, "model"))
 
 
 def _fitted(

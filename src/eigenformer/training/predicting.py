@@ -62,7 +62,7 @@ def predict_batches(
             if isinstance(graphs, GraphDataset):
                 batch, places = graphs.batch(chosen), graphs.indices[chosen]
             else:
-                batch, places = Batch.from_data_list([graphs[i] for i in chosen]), chosen
+                batch, places = Batch.from_data_list([graphs[int(i)] for i in chosen]), chosen
             given = batch if transform is None else transform(batch, places)
             if device.type != "cpu":
                 given = copy.copy(given).to(device)  # PyG moves a batch in place

@@ -88,7 +88,7 @@ class Example:
             Data(num_nodes=n, edge_index=torch.randint(n, (2, int(torch.randint(3 * n, ())))))
             for n in case.sizes
         ]
-        batch = Batch.from_data_list([LaplacianSpectrum(k=case.k)(d) for d in data])
+        batch = Batch.from_data_list([LaplacianSpectrum(num_frequencies=case.k)(d) for d in data])
         if case.fraction < 1:
             batch = sample_frequencies(batch, case.fraction)
         graphs = RaggedGraphs.from_data(batch)

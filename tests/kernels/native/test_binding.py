@@ -137,7 +137,7 @@ from eigenformer import Eigenformer, LaplacianSpectrum
 n = 4096
 edges = torch.randint(n, (2, 3 * n))
 data = Data(x=torch.randint(21, (n, 1)), edge_index=edges, edge_attr=torch.randint(1, 4, (3 * n,)))
-data = LaplacianSpectrum(k=64)(data)
+data = LaplacianSpectrum(num_frequencies=64)(data)
 model = Eigenformer.from_preset("zinc", backend="native")
 model(data).sum().backward()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

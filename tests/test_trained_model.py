@@ -1,0 +1,119 @@
+"""One way to open a trained model, and what it can do."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from eigenformer.cli import main
+from eigenformer.config import BenchmarkData, InputFormat, OwnData
+from eigenformer.data import DataError, Workspace
+from eigenformer.model_folder import ModelCard, ModelFolderError, read_card, save_model
+from eigenformer.models.eigenformer import Eigenformer
+from eigenformer.targets import NumberTarget
+from eigenformer.trained_model import TrainedModel
+
+SMALL = [
+    *("--epochs", "2", "--batch-size", "16", "--threads", "1"),
+    *("--model.layers", "1", "--model.hidden_dim", "16"),
+]
+
+
+@pytest.fixture
+def zinc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the user's own graphs that is called as a benchmark is."""
+    monkeypatch.setenv("EIGENFORMER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "zinc").mkdir()
+    graphs = []
+    for size in [5, 6, 7, 8] * 10:
+        there = torch.tensor([[i, (i + 1) % size] for i in range(size)]).T
+        edges = torch.cat([there, there.flip(0)], 1)
+        x = torch.arange(size)[:, None] % 3
+        graphs.append(Data(x=x, edge_index=edges, y=torch.tensor([size / 2])))
+    torch.save(graphs, tmp_path / "zinc" / "rings.pt")
+    return tmp_path / "zinc"
+
+
+def test_an_own_folder_called_zinc_is_own_data_everywhere(
+    zinc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "./zinc", "--out", "run", *SMALL, "--model.phi_width", "4"]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", "run"]) == 0
+    known = capsys.readouterr().out.splitlines()[-3:]
+    trained = TrainedModel.open("run")
+    assert trained.data == OwnData(dataset=str(zinc))
+    # Of the model alone: only the name is known, and where the data is must be said.
+    (tmp_path / "alone").mkdir()
+    for name in ("model.json", "model.safetensors"):
+        shutil.copy(tmp_path / "run" / name, tmp_path / "alone")
+    assert read_card("alone").data == OwnData(dataset="zinc")
+    assert read_card("alone").input_format == InputFormat(featurizer="ogb")
+    assert main(["evaluate", "alone", "--data", "./zinc", "--split", "test"]) == 0
+    assert capsys.readouterr().out.splitlines()[-3:] == known
+    assert main(["predict", "alone", "./zinc", "--out", "p.csv"]) == 0
+    with open("p.csv", newline="") as stream:
+        assert len(list(csv.DictReader(stream))) == 40
+    assert main(["explain", "run", "test", "--out", "e.html"]) == 0
+    assert main(["train", "--resume", "run"]) == 0
+    assert main(["report", "run", "--out", "r.html"]) == 0
+
+
+def test_a_network_without_spectra(
+    zinc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["train", "./zinc", "--out", "run", *SMALL, "--model.kind", "message_passing"]
+    assert main(command) == 0
+    assert not (tmp_path / "cache" / "spectra").exists()
+    assert main(["evaluate", "run"]) == 0
+    assert "test mae" in capsys.readouterr().out
+    assert main(["predict", "run", "./zinc", "--out", "p.csv"]) == 0
+    assert main(["train", "--resume", "run"]) == 0
+    assert main(["report", "run", "--out", "r.html"]) == 0
+    assert main(["explain", "run", "test"]) == 2
+    assert "no attention to look at" in capsys.readouterr().err
+    assert not (tmp_path / "cache" / "spectra").exists()
+
+
+def test_what_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(ModelFolderError, match="no model here"):
+        TrainedModel.open(tmp_path)
+    model = Eigenformer.from_preset("zinc", layers=1, hidden_dim=8, phi_width=2)
+    save_model(tmp_path, model)
+    with pytest.raises(ModelFolderError, match="does not say what it predicts"):
+        TrainedModel.open(tmp_path)
+    card = ModelCard(model.config, NumberTarget(), data=BenchmarkData("zinc"))
+    save_model(tmp_path, model, card)
+    with pytest.raises(ValueError, match="device 'cudo': cannot be used here"):
+        TrainedModel.open(tmp_path, device="cudo")
+    trained = TrainedModel.open(tmp_path, backend="torch")
+    assert (trained.model.backend, trained.device.type) == ("torch", "cpu")
+    assert not trained.model.training
+    with pytest.raises(DataError, match="not trained on molecules from SMILES"):
+        trained.molecule("CC")
+    workspace = Workspace(None, tmp_path / "cache")
+    with pytest.raises(ModelFolderError, match="targets: for your own data; 'zinc' is a bench"):
+        trained.graphs(workspace, dataset="zinc", columns={"targets": ("y",)})
+
+
+def test_predictions_do_not_depend_on_the_form(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    from eigenformer import from_smiles
+
+    model = Eigenformer.from_preset("zinc", layers=1, hidden_dim=8, phi_width=2).eval()
+    target = NumberTarget(mean=(2.0,), scale=(3.0,))
+    expected = InputFormat(featurizer="zinc", num_frequencies=3)
+    trained = TrainedModel("m", model, target, expected, BenchmarkData("zinc"))
+    smiles = ["CCO", "CC(=O)O"]
+    graphs = [from_smiles(text, featurizer="zinc", num_frequencies=3) for text in smiles]
+    with torch.no_grad():
+        single = torch.cat([model(graph) for graph in graphs]) * 3 + 2
+    assert torch.allclose(trained.predict(graphs), single, atol=1e-5)
+    assert torch.allclose(trained.predict(trained.molecules(smiles)), single, atol=1e-5)
+    assert trained.predict([]).shape == (0, 1)
