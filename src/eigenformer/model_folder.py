@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from eigenformer.config import (
     ConfigError,
@@ -85,7 +85,7 @@ def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) 
     # One entry only: safetensors writes several in any order, and the same weights are to give
     # the same file.
     write_atomic(folder / WEIGHTS, save(tensors, {"sha256": _digest(tensors)}))
-    card = card or ModelCard(cast(ModelConfig, model.config))
+    card = card or ModelCard(model.config)
     text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
     write_atomic(folder / CARD, f"{text}\n".encode())
 
