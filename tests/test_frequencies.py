@@ -19,8 +19,9 @@ from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.frequencies import SampleFrequencies, sample_for, sample_frequencies
 from eigenformer.ragged import RaggedGraphs
-from eigenformer.targets import make_target
+from eigenformer.targets import NumberTarget, make_target
 from eigenformer.training.in_memory import fit_in_memory
+from eigenformer.training.predicting import evaluate, frequency_seeds
 from tests.graphs import from_networkx, named_graphs, random_batch, small_config
 
 
@@ -144,3 +145,21 @@ def test_the_transform_adds_weights():
         RaggedGraphs.from_data(data)
     with pytest.raises(ValueError, match="the graphs have no 'eigenvalues'"):
         transform(Data(num_nodes=3))
+
+
+def test_a_part_of_the_frequencies_gives_another_figure():
+    archive = pattern((6, 1, 1))
+    dataset = GraphDataset(archive, memory_spectra(archive), indices=[5, 0, 3, 4])
+    sizes = {"layers": 2, "hidden_dim": 16, "phi_width": 4}
+    model = Eigenformer.from_preset("pattern", **sizes, frequency_fraction=0.1).eval()
+    target = NumberTarget(level="node")  # a figure that every change of an output changes
+
+    def mae(draw: int, batch_size: int = 32) -> float:
+        def sampled(batch, places):
+            return sample_for(model.config, batch, frequency_seeds(draw, places))
+
+        return evaluate(model, dataset, target, batch_size, ("mae",), sampled)["mae"]
+
+    everything = evaluate(model, dataset, target)["mae"]
+    assert mae(0, batch_size=1) == pytest.approx(mae(0), rel=1e-6)
+    assert len({everything, *(mae(draw) for draw in range(3))}) == 4

@@ -37,14 +37,6 @@ Convolution = Literal["gcn", "gin", "gine", "gated", "gps"]
 InitialBias = Literal["random", "targets"]
 """The bias of the head before training: random, or what suits the training targets."""
 
-TargetKind = Literal["regression", "binary", "multiclass", "multilabel"]
-"""What a target is: a number, yes or no, one of several classes, or several times yes or no."""
-
-MetricName = Literal[
-    "mae", "rmse", "r2", "accuracy", "weighted_accuracy", "f1", "auroc", "average_precision"
-]
-"""What a model is judged by; ``weighted_accuracy`` is the mean of the classes' recalls."""
-
 SplitBy = Literal["column", "random", "stratified", "scaffold"]
 """Where train, val and test come from: the data itself, chance, or molecular scaffolds."""
 

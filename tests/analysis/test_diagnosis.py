@@ -20,8 +20,6 @@ from eigenformer.data.spectra import memory_spectra
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.targets import LabelTarget, NumberTarget
 from eigenformer.training.data_module import EpochBatches
-from eigenformer.training.losses import loss_sums, mean_loss
-from eigenformer.training.module import read_targets
 
 OUTPUTS = LabelTarget(level="node", kind="multilabel")
 
@@ -104,8 +102,8 @@ def test_gradients_are_those_of_training_steps(model, dataset):
     for places in EpochBatches(7, 4, seed=0):
         batch, copied = dataset.batch(places), copy.deepcopy(model).train()
         torch.manual_seed(0)
-        sums, counts = loss_sums(OUTPUTS, copied(batch), read_targets(OUTPUTS, batch))
-        loss = mean_loss(OUTPUTS, sums, counts)
+        sums, counts = OUTPUTS.loss_sums(copied(batch), OUTPUTS.read(batch))
+        loss = OUTPUTS.mean_loss(sums, counts)
         loss.backward()
         norms = [p.grad.norm() for p in copied.parameters() if p.grad is not None]
         losses.append(loss.item())

@@ -33,7 +33,8 @@ def run(layer, graphs: AttentionKernel, inputs, weight, keep=None):
     out = layer(inputs["x"], graphs, edges)
     (out * weight).sum().backward()
     gradients = {k: v.grad for k, v in inputs.items() if v is not None}
-    gradients |= {k: p.grad.clone() for k, p in layer.named_parameters()}
+    named = layer.named_parameters()
+    gradients |= {k: p.grad.clone() for k, p in named if p.grad is not None}
     layer.zero_grad()
     return out.detach(), gradients
 

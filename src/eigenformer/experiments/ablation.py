@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eigenformer.config import ConfigError, load_preset, merge, presets
+import numpy as np
+from torch_geometric.data import Batch
+
+from eigenformer.config import ConfigError, EigenformerConfig, load_preset, merge, presets
 from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.sweep import SweepRun, Variant, sweep
-from eigenformer.frequencies import sample_frequencies
-from eigenformer.model_folder import load_model
+from eigenformer.frequencies import sample_for
 from eigenformer.nearest import unknown
-from eigenformer.training.evaluation import evaluate, seeded_batches
+from eigenformer.trained_model import TrainedModel
+from eigenformer.training.predicting import evaluate, frequency_seeds
 
 
 @dataclass(frozen=True)
@@ -155,17 +158,22 @@ def _base(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_draws(run: SweepRun, draws: int) -> tuple[float, float]:
     """The test metric with a part of the frequencies, and the share of them that was kept."""
-    model, card = load_model(run.folder)
-    assert card.outputs is not None
-    config, dataset = run.config, run.data.dataset("test")
-    fraction, size = config.model.frequency_fraction, config.training.batch_size
-    if fraction == 1:
-        return evaluate(model, dataset, card.outputs, size), 1.0
-    results = [evaluate(model, dataset, card.outputs, size, draw) for draw in range(draws)]
-    kept = total = 0.0
-    whole = config.model.frequency_draw == "eigenspaces"
-    for batch, seeds in seeded_batches(dataset, size, draw=0):
-        weights = sample_frequencies(batch, fraction, whole, seeds).frequency_weights
-        kept += float(weights.sum())
-        total += len(weights)
-    return sum(results) / draws, kept / total
+    model = run.config.model
+    if not isinstance(model, EigenformerConfig) or model.frequency_fraction == 1:
+        return float(run.summary["test"]), 1.0
+    trained, graphs = TrainedModel.open(run.folder), run.data.dataset("test")
+    metric, weights = trained.outputs.metric, []
+
+    def tested(draw: int) -> float:
+        def sampled(batch: Batch, places: np.ndarray) -> Batch:
+            given = sample_for(model, batch, frequency_seeds(draw, places))
+            if draw == 0:
+                weights.append(given.frequency_weights)
+            return given
+
+        given = (trained.model, graphs, trained.outputs, trained.batch_size)
+        return evaluate(*given, (metric,), sampled)[metric]
+
+    results = [tested(draw) for draw in range(draws)]
+    kept = sum(float(part.sum()) for part in weights) / sum(map(len, weights))
+    return sum(results) / draws, kept

@@ -9,9 +9,9 @@ import torch
 from eigenformer.config import ConfigError, EigenformerConfig, RunConfig
 from eigenformer.models import build_model, comparable
 from eigenformer.options import Convolution
-from eigenformer.training.evaluation import evaluate
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loading import TrainingData
+from eigenformer.training.predicting import evaluate
 from eigenformer.training.scores import Score
 from eigenformer.training.seeding import derived_seed
 
@@ -41,8 +41,11 @@ def train_comparable(convolution: Convolution, config: RunConfig, data: Training
     torch.manual_seed(derived_seed(config.seed, "weights"))
     model = build_model(comparable(convolution, config.model))
     fit_in_memory(model, data.outputs, config, data.dataset("train"), data.dataset("val"))
-    test = evaluate(model, data.dataset("test"), data.outputs, config.training.batch_size)
-    return Compared(convolution.upper(), model.num_parameters(), test)
+    metric = data.outputs.metric
+    test = evaluate(
+        *(model, data.dataset("test"), data.outputs, config.training.batch_size), (metric,)
+    )
+    return Compared(convolution.upper(), model.num_parameters(), test[metric])
 
 
 def majority(data: TrainingData) -> Compared:

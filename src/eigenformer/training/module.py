@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch
 
 from eigenformer.config import TrainingConfig
 from eigenformer.data.fields import SPLITS
@@ -179,8 +179,3 @@ class TrainingModule(pl.LightningModule):
             if buffer.is_floating_point():
                 dist.all_reduce(buffer)
                 buffer /= self.trainer.world_size
-
-
-def read_targets(outputs: Target, batch: Data) -> Tensor:
-    """The former name of :meth:`Target.read`."""
-    return outputs.read(batch)
