@@ -196,7 +196,7 @@ def test_table_has_the_papers_rows_and_ours(run, tmp_path, capsys):
         config = RunFolder(folder).read_config()
         preset = load_preset("zinc")
         sections = {"model": preset.model.to_dict(), "training": preset.training.to_dict()}
-        sections["data"] = {"dataset": "zinc"}
+        sections["data"] = {"dataset": "zinc", "kind": "benchmark"}
         RunFolder(folder).write_config(config.replace(**sections))
     out = tmp_path / "table.md"
     assert main(["table", str(tmp_path), "--out", str(out)]) == 0

@@ -113,11 +113,11 @@ def damage_missing(path):
 def test_a_damaged_cache_is_named_and_rebuilt(saved, recorder, damage):
     path = spectra_of(saved).path
     damage(path)
-    spectra = spectra_of(saved, report=recorder)
+    spectra = spectra_of(saved, reporter=recorder)
     assert len(recorder.notices) == 1
     assert str(path) in recorder.notices[0]
     assert_right(saved, spectra)
-    assert spectra_of(saved, report=recorder).path == path
+    assert spectra_of(saved, reporter=recorder).path == path
     assert len(recorder.notices) == 1
 
 

@@ -105,7 +105,7 @@ def match_graphs(
     model: Eigenformer,
     dataset: GraphDataset,
     limit: int | None = None,
-    report: Reporter | None = None,
+    reporter: Reporter | None = None,
 ) -> Matches:
     """The scores of all heads over a set of graphs; the time grows with the cube of their size.
 
@@ -113,11 +113,11 @@ def match_graphs(
         model: Any.
         dataset: Its graphs.
         limit: How many to take, evenly from all of them (default: all).
-        report: Whom to tell how far it is.
+        reporter: Whom to tell how far it is.
     """
     chosen = spread(len(dataset), limit)
     scores, lifts = [], []
-    with (report or Reporter()).step("matches", len(chosen)) as step:
+    with (reporter or Reporter()).step("matches", len(chosen)) as step:
         for adjacency, attention in _attention(model, dataset, chosen):
             patterns = graph_patterns(adjacency)
             scores.append(agreement(attention, patterns))

@@ -22,7 +22,7 @@ def build_archive(
     origin: dict[str, Any],
     locate: Callable[[], list[Path] | None],
     make: Callable[[list[Path]], GraphArchive],
-    report: Reporter,
+    reporter: Reporter,
     fetch: Callable[[], list[Path]] | None = None,
 ) -> GraphArchive:
     """The archive at ``path``: the one that is there, if it is what would be made, or made anew."""
@@ -30,14 +30,14 @@ def build_archive(
     archive = _current(path, origin, files)
     if archive is not None:  # nothing to write, so nothing to lock: the cache may be read-only
         return archive
-    lock = _locked(path, report)
+    lock = _locked(path, reporter)
     try:
         remove_leftovers(path)
-        archive = _current(path, origin, files, report)
+        archive = _current(path, origin, files, reporter)
         if archive is not None:  # another process was quicker
             return archive
         files = fetch() if fetch is not None else files or []  # checked, too, if it was there
-        report.say(f"building the archive in {path}")
+        reporter.say(f"building the archive in {path}")
         named = named_files(files)  # as they are now: a change while they are read shows later
         stamps = {name: _stamp(file) for name, file in named.items()}
         inputs = {name: file_digest(file) for name, file in named.items()}
@@ -62,12 +62,12 @@ def _current(
     path: Path,
     origin: dict[str, Any],
     files: list[Path] | None,
-    report: Reporter | None = None,
+    reporter: Reporter | None = None,
 ) -> GraphArchive | None:
     """The archive that is there, if it is whole and made of the same things in the same way."""
     if not path.exists():
         return None
-    notice = report.notice if report is not None else lambda message: None
+    notice = reporter.notice if reporter is not None else lambda message: None
     try:
         archive = GraphArchive.open(path)
     except DamagedError as error:
@@ -112,13 +112,13 @@ def _stamp(file: Path) -> list[int]:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _locked(path: Path, report: Reporter) -> FileLock:
+def _locked(path: Path, reporter: Reporter) -> FileLock:
     """The lock of a folder that is to be written; says so where another process has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.with_name(f".{path.name}.lock"))
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        report.say(f"waiting for another process that prepares {path.name}")
+        reporter.say(f"waiting for another process that prepares {path.name}")
         lock.acquire()
     return lock

@@ -20,13 +20,13 @@ _CHUNK = 64
 
 
 def featurize_all(
-    smiles: Sequence[str], name: str, report: Reporter
+    smiles: Sequence[str], name: str, reporter: Reporter
 ) -> list[MoleculeGraph | MoleculeError]:
     """The graph of each SMILES by the featuriser ``name``, or why there is none, in order."""
     featurizer(name)
     chunks = [smiles[start : start + _CHUNK] for start in range(0, len(smiles), _CHUNK)]
     results: list[MoleculeGraph | MoleculeError] = []
-    with report.step("molecules", len(smiles), unit="molecules") as step:
+    with reporter.step("molecules", len(smiles), unit="molecules") as step:
         for part in _spread(chunks, name, len(smiles)):
             results += part
             step.advance(len(part))

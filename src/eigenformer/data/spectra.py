@@ -86,7 +86,7 @@ def spectra_of(
     num_frequencies: int | None = None,
     folder: Path | None = None,
     workers: int | None = None,
-    report: Reporter | None = None,
+    reporter: Reporter | None = None,
 ) -> Spectra:
     """The spectra of an archive, from the cache where it is whole, else computed into it.
 
@@ -96,16 +96,16 @@ def spectra_of(
             eigenspaces (default: all).
         folder: Where caches lie (default: ``spectra``, beside the archive).
         workers: Threads (default: all cores).
-        report: What to tell whom.
+        reporter: Whom to tell.
     """
-    report = report or Reporter()
+    reporter = reporter or Reporter()
     _check_sizes(archive, num_frequencies)
     final = cache_folder(archive, num_frequencies, folder)
     if final.exists():
         try:
             return _open(final, archive, num_frequencies)
         except DamagedError as error:
-            report.notice(f"{error}; the spectra are computed anew")
+            reporter.notice(f"{error}; the spectra are computed anew")
     final.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(final.with_name(f"{final.name}.lock")):
         try:  # another process may have finished in the meantime
@@ -113,7 +113,7 @@ def spectra_of(
         except DamagedError:
             pass
         remove_leftovers(final)
-        _compute(archive, num_frequencies, final, workers, report)
+        _compute(archive, num_frequencies, final, workers, reporter)
     return _open(final, archive, num_frequencies)
 
 
@@ -209,7 +209,7 @@ def _compute(
     num_frequencies: int | None,
     final: Path,
     workers: int | None,
-    report: Reporter,
+    reporter: Reporter,
 ) -> None:
     order = np.argsort(archive.num_nodes, kind="stable")
     packed: list[int] = []  # frequencies of the graphs, in this order
@@ -217,7 +217,7 @@ def _compute(
         with (
             GrowingArray(folder / "eigenvalues.npy") as values,
             GrowingArray(folder / "eigenvectors.npy") as vectors,
-            report.step("spectra", len(archive)) as step,
+            reporter.step("spectra", len(archive)) as step,
         ):
             for start, end in _chunks(archive.num_nodes[order], num_frequencies):
                 spectra = _solve(archive, order[start:end], num_frequencies, workers)

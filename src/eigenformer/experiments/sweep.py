@@ -94,12 +94,12 @@ def sweep(
 
 
 def finish_run(
-    folder: Path, config: RunConfig, data: TrainingData, report: Reporter
+    folder: Path, config: RunConfig, data: TrainingData, reporter: Reporter
 ) -> dict[str, Any]:
     """The summary of a run, which is started or resumed unless it is finished."""
     try:
         if not (folder / CONFIG).is_file():
-            return start_run(config, data, folder, report)
+            return start_run(config, data, folder, reporter)
         run = RunFolder.open(folder)
         if run.read_config().to_dict() != config.to_dict():
             raise RunError(
@@ -108,7 +108,7 @@ def finish_run(
         summary = run.read_summary()
         if summary.get("state") == "finished":
             return summary
-        return resume_run(folder, config, data, report)
+        return resume_run(folder, config, data, reporter)
     except Interrupted:
         raise Interrupted(f"stopped in {folder}; the same command again goes on there") from None
 

@@ -42,7 +42,7 @@ class Interrupted(Exception):
 
 
 def start_run(
-    config: RunConfig, data: TrainingData, out: str | Path, report: Reporter | None = None
+    config: RunConfig, data: TrainingData, out: str | Path, reporter: Reporter | None = None
 ) -> dict[str, Any]:
     """Trains a model from its first epoch and returns the run's summary.
 
@@ -50,27 +50,27 @@ def start_run(
         config: The settings.
         data: What to train on.
         out: The run folder, which must not be there yet.
-        report: What to tell whom.
+        reporter: Whom to tell.
     """
     check_hardware(config)
     if is_first_process():
         folder = RunFolder.create(out)
         folder.write_config(config)
     model, outputs, notes = new_model(config, data.outputs, data.targets("train"))
-    return _run(config, data, model, outputs, RunFolder(Path(out)), report or Reporter(), notes)
+    return _run(config, data, model, outputs, RunFolder(Path(out)), reporter or Reporter(), notes)
 
 
 def resume_run(
-    path: str | Path, config: RunConfig, data: TrainingData, report: Reporter | None = None
+    path: str | Path, config: RunConfig, data: TrainingData, reporter: Reporter | None = None
 ) -> dict[str, Any]:
     """Goes on with a run from its last complete epoch and returns its summary."""
-    folder, report = RunFolder.open(path), report or Reporter()
+    folder, reporter = RunFolder.open(path), reporter or Reporter()
     folder.check_resumable()
     check_hardware(config)
     check_fit(config.model, data, config.preset)
     if not folder.checkpoint.exists():
         model, outputs, notes = new_model(config, data.outputs, data.targets("train"))
-        return _run(config, data, model, outputs, folder, report, notes)
+        return _run(config, data, model, outputs, folder, reporter, notes)
     folder.check_checkpoint()
     read_weights(folder.path)  # the best ones so far: better now than after the last epoch
     summary, outputs = folder.read_summary(), read_card(folder.path).outputs or data.outputs
@@ -82,10 +82,10 @@ def resume_run(
         )
     if summary.get("state") == "finished":
         for line in ("the run is finished already", *_conclusion(summary, outputs, folder)):
-            report.say(line)
+            reporter.say(line)
         return summary
     # Weights come from the checkpoint: the model that a run started from is not needed any more.
-    return _run(config, data, build_model(config.model, config.backend), outputs, folder, report)
+    return _run(config, data, build_model(config.model, config.backend), outputs, folder, reporter)
 
 
 def new_model(
@@ -148,7 +148,7 @@ def _run(
     model: Model,
     outputs: Target,
     folder: RunFolder,
-    report: Reporter,
+    reporter: Reporter,
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     module = GraphDataModule(
@@ -172,7 +172,7 @@ def _run(
     first = is_first_process()
     if first:
         for line in (*notes, *_introduction(config, data, model, outputs, folder)):
-            report.say(line)
+            reporter.say(line)
     with quiet(), limited_threads(config.threads):
         trainer = make_trainer(config, callbacks, folder)
         checkpoint = str(folder.checkpoint) if folder.checkpoint.exists() else None
@@ -183,7 +183,7 @@ def _run(
     if first:
         folder.write_summary(summary)
         for line in _conclusion(summary, outputs, folder):
-            report.say(line)
+            reporter.say(line)
     return summary
 
 
