@@ -45,7 +45,7 @@ class ModelCard(Settings):
 
     Args:
         architecture: Its settings.
-        outputs: What it predicts; None for a model that was not trained here.
+        target: What it predicts; None for a model that was not trained here.
         input_format: How raw inputs become its graphs.
         data: What it was trained on.
         training: How it was trained.
@@ -57,7 +57,7 @@ class ModelCard(Settings):
     """
 
     architecture: ModelConfig
-    outputs: Target | None = None
+    target: Target | None = None
     input_format: InputFormat = field(default_factory=InputFormat)
     data: DataConfig | None = None
     training: TrainingConfig | None = None
