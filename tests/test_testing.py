@@ -91,8 +91,9 @@ def test_the_errors_are_not_always_small():
         batch.eigenvectors = u.flatten()
         return m(batch)
 
-    assert basis_error(half, data) > 1e-4
-    assert permutation_error(half, data) > 1e-4
+    # In float64 a symmetry that holds is measured as 1e-10 or less.
+    assert basis_error(half, data) > 1e-6
+    assert permutation_error(half, data) > 1e-6
 
 
 def test_all_node_attributes_are_permuted():

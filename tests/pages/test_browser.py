@@ -12,6 +12,7 @@ import torch
 from eigenformer.analysis.explanation import Explanation, explain
 from eigenformer.analysis.run_report import report_run
 from eigenformer.pages import explain_page, report_page, save_page
+from eigenformer.trained_model import TrainedModel
 
 _COLOURS = "return [...document.querySelectorAll('.stage circle')].map(c => c.style.fill)"
 _HEADS = "return [...document.querySelectorAll('#heads canvas')].map(c => c.toDataURL())"
@@ -25,7 +26,7 @@ def _open(browser: Any, path: Path) -> None:
 
 def _explanation(run: Path, name: str) -> Explanation:
     """A molecule whose heads look at different places, as those of a trained model would."""
-    found = explain(run, "CC(=O)Nc1ccc(O)cc1")
+    found = explain(TrainedModel.open(run), "CC(=O)Nc1ccc(O)cc1")
     attention = (4 * torch.randn(found.attention.shape)).softmax(-1).numpy()
     return replace(found, attention=attention, subject=replace(found.subject, name=name))
 
