@@ -107,7 +107,8 @@ def test_a_training_is_that_of_an_old_run(draw):
     training = preset.training.replace(
         epochs=3, batch_size=4, warmup_epochs=0, recompute_statistics=2
     )
-    values = {"data": {"dataset": "pattern"}, "preset": "pattern", "precision": "64"}
+    data = {"dataset": "pattern", "kind": "benchmark"}
+    values = {"data": data, "preset": "pattern", "precision": "64"}
     config = RunConfig.from_dict({**values, "model": model, "training": training})
     torch.manual_seed(0)
     network = Eigenformer(model, "torch").double()

@@ -140,7 +140,8 @@ class SpectrumAwareAttention(nn.Module):
                 f"edge_attr is {'given' if edge_attr is not None else 'missing'}, but the layer "
                 f"was made with edge_features={self.edge_features}"
             )
-        bias, edges = self.value.bias, EdgeTerms()
+        bias: Tensor = self.value.bias
+        edges = EdgeTerms()
         if edge_attr is not None:
             given = Edges.of(edge_attr, graphs.graphs)
             logits = (self.edge_hidden, self.edge_logit_weight) if self.feature_attention else ()

@@ -66,7 +66,7 @@ class _Estimator(BaseEstimator):
         tags.input_tags.string = True
         return tags
 
-    def _fit(self, X: Graphs, targets: np.ndarray, outputs: Target) -> None:
+    def _fit(self, X: Graphs, targets: np.ndarray, target: Target) -> None:
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"validation_fraction: in [0, 1), got {self.validation_fraction}")
         archive = self._archive(X)
@@ -76,18 +76,18 @@ class _Estimator(BaseEstimator):
         if not isinstance(seed, int | np.integer):
             seed = int(check_random_state(seed).randint(2**31 - 1))
         archive = archive.with_field("y", Field("graph", targets, targets.dtype))
-        config = self._config(archive, outputs, int(seed))
+        config = self._config(archive, target, int(seed))
         spectra = memory_spectra(archive)
         parts = self._parts(targets, config.seed)
         train, val = (GraphDataset(archive, spectra, indices=part) for part in parts)
         # The caller's random numbers are none of our business.
         with torch.random.fork_rng(devices=[]), limited_threads(self.threads):
-            model, outputs, _ = new_model(config, outputs, targets[parts[0]])
-            self.history_ = fit_in_memory(model, outputs, config, train, val)
+            model, target, _ = new_model(config, target, targets[parts[0]])
+            self.history_ = fit_in_memory(model, target, config, train, val)
         self.trained_ = TrainedModel(
             name=type(self).__name__,
             model=model.eval(),
-            outputs=outputs,
+            target=target,
             input_format=InputFormat(featurizer=self.featurizer),
             data=config.data,
             batch_size=self.batch_size,
@@ -123,9 +123,9 @@ class _Estimator(BaseEstimator):
         # Too few to spare some: the best epoch is then that of the best training loss.
         return (train, val) if len(val) else (usable, usable)
 
-    def _config(self, archive: GraphArchive, outputs: Target, seed: int) -> RunConfig:
+    def _config(self, archive: GraphArchive, target: Target, seed: int) -> RunConfig:
         preset = load_preset(self.preset)
-        model = fit_trunk(preset.model, archive, outputs).replace(**(self.settings or {}))
+        model = fit_trunk(preset.model, archive, target).replace(**(self.settings or {}))
         training = preset.training.with_epochs(self.epochs).replace(
             batch_size=self.batch_size, learning_rate=float(self.learning_rate)
         )
@@ -156,8 +156,8 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
             raise ValueError("y holds an infinite value")
         if np.isnan(values).all(0).any():
             raise ValueError("y: a target has no value at all")
-        outputs = NumberTarget(num_outputs=values.shape[1]).fitted(values)
-        self._fit(X, values, outputs)
+        target = NumberTarget(num_outputs=values.shape[1]).fitted(values)
+        self._fit(X, values, target)
         return self
 
     def predict(self, X: Graphs) -> np.ndarray:
@@ -182,8 +182,8 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
         self.classes_, numbers = np.unique(classes, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("y holds one class only")
-        outputs = ClassTarget(num_outputs=len(self.classes_))
-        self._fit(X, numbers.reshape(-1).astype(np.int64), outputs)
+        target = ClassTarget(num_outputs=len(self.classes_))
+        self._fit(X, numbers.reshape(-1).astype(np.int64), target)
         return self
 
     def predict(self, X: Graphs) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -43,7 +43,8 @@ class FeedForward(nn.Sequential):
 
     def describe(self) -> tuple[str, ...]:
         """In a few words, line by line."""
-        width, channels = self[0].weight.shape
+        first = cast(nn.Linear, self[0])
+        channels, width = first.in_features, first.out_features
         dropout = (f"dropout {self.dropout:g}",) * bool(self.dropout)
         return "feed-forward, ReLU", f"{channels} → {width} → {channels}", *dropout
 

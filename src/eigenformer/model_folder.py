@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from eigenformer.config import (
     ConfigError,
@@ -45,7 +45,7 @@ class ModelCard(Settings):
 
     Args:
         architecture: Its settings.
-        outputs: What it predicts; None for a model that was not trained here.
+        target: What it predicts; None for a model that was not trained here.
         input_format: How raw inputs become its graphs.
         data: What it was trained on.
         training: How it was trained.
@@ -57,7 +57,7 @@ class ModelCard(Settings):
     """
 
     architecture: ModelConfig
-    outputs: Target | None = None
+    target: Target | None = None
     input_format: InputFormat = field(default_factory=InputFormat)
     data: DataConfig | None = None
     training: TrainingConfig | None = None
@@ -85,7 +85,7 @@ def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) 
     # One entry only: safetensors writes several in any order, and the same weights are to give
     # the same file.
     write_atomic(folder / WEIGHTS, save(tensors, {"sha256": _digest(tensors)}))
-    card = card or ModelCard(cast(ModelConfig, model.config))
+    card = card or ModelCard(model.config)
     text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
     write_atomic(folder / CARD, f"{text}\n".encode())
 

@@ -44,7 +44,7 @@ class TrainedModel:
     Args:
         name: What to call it.
         model: In evaluation mode, on its device.
-        outputs: What it predicts.
+        target: What it predicts.
         input_format: How raw inputs become its graphs.
         data: What it was trained on.
         batch_size: That of its training, for then figures agree to the last bit.
@@ -53,7 +53,7 @@ class TrainedModel:
 
     name: str
     model: Model
-    outputs: Target
+    target: Target
     input_format: InputFormat
     data: DataConfig
     batch_size: int = 32
@@ -73,13 +73,13 @@ class TrainedModel:
         place = _device(device)
         model, card = load_model(path, backend)
         data = _trained_on(Path(path), card)
-        if card.outputs is None or data is None:
+        if card.target is None or data is None:
             raise ModelFolderError(f"{path}: the model does not say what it predicts")
         training = card.training
         return cls(
             Path(path).resolve().name,
             model.to(place),
-            card.outputs,
+            card.target,
             card.input_format,
             data,
             32 if training is None else training.batch_size,
@@ -145,7 +145,7 @@ class TrainedModel:
 
     def evaluate(self, graphs: GraphDataset) -> dict[str, float]:
         """All metrics that suit the model, on these graphs."""
-        return evaluate(self.model, graphs, self.outputs, self.batch_size)
+        return evaluate(self.model, graphs, self.target, self.batch_size)
 
     def predict(
         self, graphs: GraphDataset | GraphArchive | Sequence[Data], batch_size: int = 64
@@ -160,7 +160,7 @@ class TrainedModel:
             graphs = self.dataset(graphs)
         parts = [found.output for found in predict_batches(self.model, graphs, batch_size)]
         empty = torch.zeros(0, self.model.config.out_channels)
-        return self.outputs.in_units(torch.cat(parts) if parts else empty)
+        return self.target.in_units(torch.cat(parts) if parts else empty)
 
     def dataset(self, archive: GraphArchive) -> GraphDataset:
         """The graphs of an archive as the model takes them, their spectra computed."""
@@ -222,18 +222,18 @@ class TrainedModel:
                 num_frequencies=expected.num_frequencies,
                 featurizer=self.featurizer if table else "ogb",
             )
-        return config.replace(task=self.outputs.kind) if table else config
+        return config.replace(task=self.target.kind) if table else config
 
     def _understood(self, data: TrainingData) -> TrainingData:
         """Other data, its classes with the numbers that the model has for them."""
-        outputs, theirs = self.outputs, data.outputs
+        target, theirs = self.target, data.target
         field = data.archive.fields["y"]
         try:
-            values = outputs.renumbered(theirs, field.values)
+            values = target.renumbered(theirs, field.values)
         except ConfigError as error:
             raise ModelFolderError(f"{data.name}: {error}") from None
         archive = data.archive.with_field("y", replace(field, values=values))
-        return replace(data, archive=archive, outputs=outputs)
+        return replace(data, archive=archive, target=target)
 
 
 def _trained_on(path: Path, card: ModelCard) -> DataConfig | None:

@@ -25,7 +25,7 @@ def test_a_molecule_is_predicted_as_predict_does(run: Path, tmp_path: Path) -> N
     found = explain(TrainedModel.open(run), "CC(=O)O")
     assert found.prediction.item() == pytest.approx(expected[1], rel=1e-4)
     assert found.attention.shape == (1, 8, 4, 4)
-    assert found.target is None
+    assert found.truth is None
     assert found.model == "run"
     by_row = explain(TrainedModel.open(run), str(table), index=1)
     assert by_row.prediction.item() == pytest.approx(expected[1], rel=1e-4)
@@ -33,9 +33,9 @@ def test_a_molecule_is_predicted_as_predict_does(run: Path, tmp_path: Path) -> N
 
 def test_the_runs_own_graphs_have_their_truth(run: Path) -> None:
     found = explain(TrainedModel.open(run), "test", index=2)
-    assert found.target is not None
-    assert found.target.shape == (1, 1)
-    assert np.isfinite(found.target).all()
+    assert found.truth is not None
+    assert found.truth.shape == (1, 1)
+    assert np.isfinite(found.truth).all()
     with pytest.raises(DataError, match="graph 6 of 'test': there are 6"):
         explain(TrainedModel.open(run), "test", index=6)
 
@@ -59,6 +59,6 @@ def test_graphs_that_the_model_does_not_know(run: Path, tmp_path: Path) -> None:
 
     card = read_card(run)
     other = Eigenformer.from_preset("pattern", layers=1)
-    save_model(tmp_path, other, ModelCard(other.config, card.outputs, card.input_format, card.data))
+    save_model(tmp_path, other, ModelCard(other.config, card.target, card.input_format, card.data))
     with pytest.raises(DataError, match="not trained on such graphs"):
         explain(TrainedModel.open(tmp_path), "CC")

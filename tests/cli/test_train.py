@@ -39,8 +39,8 @@ def test_a_run_folder_has_everything(run, table, capsys):
     assert summary["peak_memory_mb"] > 0
     assert {"torch", "eigenformer", "lightning"} <= set(summary["versions"])
     card = read_card(run)
-    assert card.outputs is not None
-    assert card.outputs.names == ("weight",)
+    assert card.target is not None
+    assert card.target.names == ("weight",)
     assert card.data is not None
     assert card.data.dataset == table.name  # no path of this machine
     assert len(RunFolder(run).read_metrics()) == 3
@@ -62,7 +62,7 @@ def test_classes_in_words_and_ways_to_split(table, tmp_path, split):
     fractions = ("--fractions", 0.84, 0.16, 0) if split == "scaffold" else ()
     arguments = ("--target", "kind", "--split-by", split, *fractions)
     assert _train(table, tmp_path / "run", *arguments) == 0
-    outputs = read_card(tmp_path / "run").outputs
+    outputs = read_card(tmp_path / "run").target
     assert outputs is not None
     assert (outputs.kind, outputs.names) == ("multiclass", ("acid", "other", "ring"))
 
@@ -106,7 +106,7 @@ def test_fine_tuning_takes_the_trunk_and_a_new_head(run, table, tmp_path, capsys
     assert after.head.out_features == 3
     assert _train(table, tmp_path / "b", "--target", "weight", *source) == 0
     assert "new:" not in capsys.readouterr().out
-    assert read_card(tmp_path / "b").outputs == read_card(run).outputs
+    assert read_card(tmp_path / "b").target == read_card(run).target
     code = _train(table, tmp_path / "c", "--target", "weight", *source, "--model.layers", "2")
     assert code == 2
     assert "model.layers is 1 there, not 2" in capsys.readouterr().err

@@ -49,10 +49,10 @@ def test_a_page_of_forty_atoms_in_96_heads_is_small() -> None:
 
 
 def test_names_of_graphs_stay_texts(run: Path) -> None:
-    explanation = explain(run, "CCO")
-    outputs = replace(explanation.outputs, names=(EVIL,))
+    explanation = explain(TrainedModel.open(run), "CCO")
+    outputs = replace(explanation.target, names=(EVIL,))
     target, subject = np.zeros((1, 1)), replace(explanation.subject, name=EVIL)
-    named = replace(explanation, subject=subject, model=EVIL, outputs=outputs, target=target)
+    named = replace(explanation, subject=subject, model=EVIL, target=outputs, truth=target)
     parser = _Tags()
     parser.feed(explain_page(named))
     assert "img" not in parser.tags

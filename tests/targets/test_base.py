@@ -50,7 +50,7 @@ def test_plain_data_and_back(target):
 
 def test_plain_data_that_is_no_target():
     with pytest.raises(ConfigError, match=r"outputs.kind: 'regresion'.*'regression'"):
-        Target.from_dict({"kind": "regresion"}, "outputs")
+        Target.from_dict({"kind": "regresion"}, "target")
     with pytest.raises(ConfigError, match="expected a target with a 'kind'"):
         Target.from_dict({"level": "node"})
     with pytest.raises(ConfigError, match="num_outputs"):
@@ -60,7 +60,7 @@ def test_plain_data_that_is_no_target():
 
 
 @pytest.mark.parametrize(
-    ("values", "kind", "outputs"),
+    ("values", "kind", "target"),
     [
         (np.array([0.5, 1.0]), "regression", 1),
         (np.array([[0.5, 1.0]]), "regression", 2),

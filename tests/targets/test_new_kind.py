@@ -85,9 +85,9 @@ def test_a_mean_with_a_variance(level, tmp_path: Path, monkeypatch: pytest.Monke
     summary = start_run(config, data, tmp_path / "run")
     assert np.isfinite(summary["test"])
     card = read_card(tmp_path / "run")
-    assert isinstance(card.outputs, MeanVarianceTarget)
-    assert card.outputs.scale
-    assert Target.from_dict(card.outputs.to_dict()) == card.outputs
+    assert isinstance(card.target, MeanVarianceTarget)
+    assert card.target.scale
+    assert Target.from_dict(card.target.to_dict()) == card.target
 
     opened = TrainedModel.open(tmp_path / "run")
     assert opened.evaluate(opened.graphs())["mae"] == pytest.approx(summary["test"])
@@ -102,6 +102,6 @@ def test_a_mean_with_a_variance(level, tmp_path: Path, monkeypatch: pytest.Monke
     assert (report.test.pairs is None) == (level == "node")
     shown = report.test.examples[0].prediction
     assert shown.shape[1] == 2
-    assert "±" in card.outputs.said(shown[0])
-    assert "sum" in prediction_html(card.outputs, shown)
+    assert "±" in card.target.said(shown[0])
+    assert "sum" in prediction_html(card.target, shown)
     assert "mean absolute error" in report_page(report)

@@ -44,8 +44,8 @@ def test_evaluate_repeats_every_figure_of_the_run(case, gaps, tmp_path):
     trained = TrainedModel.open(out)
     test, val = (trained.evaluate(trained.graphs(split=split)) for split in ("test", "val"))
     assert test == summary["test_metrics"]
-    assert test[trained.outputs.metric] == summary["test"]
-    assert val[trained.outputs.metric] == summary["best_validation"]
+    assert test[trained.target.metric] == summary["test"]
+    assert val[trained.target.metric] == summary["best_validation"]
 
 
 def test_predict_gives_the_numbers_that_were_evaluated(gaps, tmp_path):
@@ -64,6 +64,6 @@ def test_predict_gives_the_numbers_that_were_evaluated(gaps, tmp_path):
     assert np.abs(predicted - weights).mean() == pytest.approx(summary["test"], rel=1e-6)
     graphs = TrainedModel.open(out).graphs()
     model = load_model(out)[0]
-    outputs = TrainedModel.open(out).outputs
+    outputs = TrainedModel.open(out).target
     expected = outputs.restore(model(graphs.batch(range(len(graphs)))).detach())
     assert np.array_equal(predicted, expected[:, 0].numpy())

@@ -27,5 +27,5 @@ def test_peptides_are_judged_by_average_precision(benchmark, metric, monkeypatch
     prepared = SimpleNamespace(archive=archive, spectra=memory_spectra(archive))
     monkeypatch.setattr(loading, "prepare", lambda *_, **__: prepared)
     data = loading.load_data(BenchmarkData(benchmark))
-    assert data.outputs.metric == metric
+    assert data.target.metric == metric
     assert len(data.dataset("all")) == 3

@@ -59,9 +59,9 @@ def test_a_tiny_set_is_overfitted_to_near_zero_loss():
     dataset = _dataset(8, lambda index, _: torch.tensor([float(index % 3) - 1]))
     task = _fit(dataset, NumberTarget())
     assert task.logged["train_loss"] < 0.05
-    assert evaluate(task.model, dataset, task.outputs)["mae"] < 0.1
+    assert evaluate(task.model, dataset, task.target)["mae"] < 0.1
     assert task.logged["val_mae"] == pytest.approx(
-        evaluate(task.model, dataset, task.outputs, batch_size=8)["mae"], abs=1e-6
+        evaluate(task.model, dataset, task.target, batch_size=8)["mae"], abs=1e-6
     )
 
 
@@ -76,7 +76,7 @@ def test_several_targets_with_missing_labels():
 
 
 @pytest.mark.parametrize(
-    ("outputs", "target"),
+    ("target", "target"),
     [
         (ClassTarget(num_outputs=3), lambda i, _: torch.tensor([i % 3])),
         (LabelTarget(num_outputs=2, kind="multilabel"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from eigenformer.config import EigenformerConfig, load_preset
 from eigenformer.model_folder import CARD, read_card
@@ -57,9 +57,10 @@ def architecture(preset_or_folder: str) -> Architecture:
 
 def architecture_of(name: str, model: Eigenformer) -> Architecture:
     """The architecture of a model, called so."""
+    from eigenformer.layer import EigenformerLayer
     from eigenformer.parts import describe
 
-    layer = model.layers[0]
+    layer = cast(EigenformerLayer, model.layers[0])
     return Architecture(
         name,
         model.config,

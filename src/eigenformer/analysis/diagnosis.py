@@ -89,9 +89,9 @@ class Diagnosis:
 
 
 def diagnose(
-    model: Eigenformer,
+    model: Model,
     dataset: GraphDataset,
-    outputs: Target,
+    target: Target,
     limit: int | None = None,
     batch_size: int = 32,
     frozen_norms: bool = False,
@@ -102,7 +102,7 @@ def diagnose(
     Args:
         model: An Eigenformer.
         dataset: Its graphs.
-        outputs: What it predicts.
+        target: What it predicts.
         limit: How many graphs to take for the layers, evenly from all of them (default: all).
         batch_size: Graphs of a training step.
         frozen_norms: Whether its batch norms use their stored statistics in training.
@@ -113,7 +113,7 @@ def diagnose(
     layers = _diagnose_layers(model, dataset, spread(len(dataset), limit).tolist())
     batches = islice(EpochBatches(len(dataset), batch_size, seed=0), steps)
     device = model_device(model)
-    found = [_gradients(model, dataset.batch(b).to(device), outputs, frozen_norms) for b in batches]
+    found = [_gradients(model, dataset.batch(b).to(device), target, frozen_norms) for b in batches]
     squares = {
         part: sum(norms[part] ** 2 for _, norms, _ in found) / len(found) for part in found[0][1]
     }
@@ -231,7 +231,7 @@ def _drift(norm: nn.Module, values: Tensor) -> float:
 
 
 def _gradients(
-    model: Model, batch: Batch, outputs: Target, frozen_norms: bool
+    model: Model, batch: Batch, target: Target, frozen_norms: bool
 ) -> tuple[float, dict[str, float], bool]:
     """The loss of a training step, its gradient's norm by parts, whether it is the bias's alone."""
     model = copy.deepcopy(model).train().requires_grad_()  # a step renews batch norm's statistics
@@ -240,7 +240,7 @@ def _gradients(
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         predictions = model(sample_for(model.config, batch))
-        loss = outputs.mean_loss(*outputs.loss_sums(predictions, outputs.read(batch)))
+        loss = target.mean_loss(*target.loss_sums(predictions, target.read(batch)))
         parameters = [*model.parameters()]
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
     squares = {

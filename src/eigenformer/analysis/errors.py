@@ -35,18 +35,18 @@ class GraphErrors:
 
 
 def graph_errors(
-    model: nn.Module, dataset: GraphDataset, outputs: Target, batch_size: int = 64
+    model: nn.Module, dataset: GraphDataset, target: Target, batch_size: int = 64
 ) -> GraphErrors:
     """What a model says about each graph, and how far that is from the truth."""
     predictions: list[Tensor] = []
     targets: list[Tensor] = []
     for found in predict_batches(model, dataset, batch_size):
-        rows = outputs.rows(found.batch.ptr.diff().tolist())
-        predictions += outputs.in_units(found.output).split(rows)
-        targets += outputs.read(found.batch).split(rows)
+        rows = target.rows(found.batch.ptr.diff().tolist())
+        predictions += target.in_units(found.output).split(rows)
+        targets += target.read(found.batch).split(rows)
     pairs = zip(predictions, targets, strict=True)
     return GraphErrors(
         tuple(prediction.numpy() for prediction in predictions),
-        tuple(target.numpy() for target in targets),
-        np.array([outputs.error(prediction, target) for prediction, target in pairs]),
+        tuple(truth.numpy() for truth in targets),
+        np.array([target.error(prediction, truth) for prediction, truth in pairs]),
     )

@@ -32,10 +32,10 @@ class Explanation:
     Args:
         model: What to call the model.
         subject: The graph, its spectrum and its drawing.
-        outputs: What is predicted.
+        target: What is predicted.
         prediction: ``[1, columns]``, or ``[n, columns]`` for a node task: numbers in the user's
             units, or probabilities.
-        target: The truth in the same rows, NaN where it is not known; ``[rows]`` of classes,
+        truth: The true values in the same rows, NaN where it is not known; ``[rows]`` of classes,
             negative where not known; None where nothing is known.
         attention: ``[layers, heads, n, n]``; row i says where node i looks.
         filters: What the heads do with the spectrum.
@@ -44,9 +44,9 @@ class Explanation:
 
     model: str
     subject: GraphView
-    outputs: Target
+    target: Target
     prediction: np.ndarray
-    target: np.ndarray | None
+    truth: np.ndarray | None
     attention: np.ndarray
     filters: Filters
     unknown: tuple[int, ...] = ()
@@ -109,9 +109,9 @@ def explain(
     return Explanation(
         trained.name,
         subject,
-        trained.outputs,
-        trained.outputs.in_units(seen.prediction).numpy(),
-        _target(trained.outputs, subject.data, len(seen.prediction)),
+        trained.target,
+        trained.target.in_units(seen.prediction).numpy(),
+        _truth(trained.target, subject.data, len(seen.prediction)),
         seen.weights.numpy(),
         learned_filters(model),
         unseen_atoms(expected, subject.data.x),
@@ -130,10 +130,10 @@ def _own_graph(trained: TrainedModel, split: str, index: int, workspace: Workspa
     return GraphView(f"{data.name}, {split} graph {index}", subject.data, subject.drawing)
 
 
-def _target(outputs: Target, data: Data, rows: int) -> np.ndarray | None:
+def _truth(target: Target, data: Data, rows: int) -> np.ndarray | None:
     """The truth, where the graph carries it in the form that the model was trained with."""
     if data.get("y") is None:
         return None
-    if not isinstance(data.y, torch.Tensor) or data.y.numel() != rows * outputs.num_values:
+    if not isinstance(data.y, torch.Tensor) or data.y.numel() != rows * target.num_values:
         return None
-    return outputs.read(data).numpy()
+    return target.read(data).numpy()

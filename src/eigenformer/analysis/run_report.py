@@ -68,14 +68,14 @@ class Example:
         index: Its place among the test graphs.
         subject: The graph and its drawing.
         prediction: As in :class:`GraphErrors`.
-        target: The same.
+        truth: The same.
         error: The same.
     """
 
     index: int
     subject: GraphView
     prediction: np.ndarray
-    target: np.ndarray
+    truth: np.ndarray
     error: float
 
 
@@ -103,7 +103,7 @@ class RunReport:
         config: All settings.
         summary: As the run wrote it; empty where it did not come so far.
         metrics: One row for each epoch.
-        outputs: What is predicted; None without a model.
+        target: What is predicted; None without a model.
         comparison: Beside the paper's figures; None where they are not comparable.
         filters: What the heads learned; None without weights.
         test: None without weights or data.
@@ -114,7 +114,7 @@ class RunReport:
     config: RunConfig
     summary: dict[str, Any]
     metrics: list[dict[str, float]]
-    outputs: Target | None
+    target: Target | None
     comparison: Comparison | None
     filters: Filters | None
     test: TestResults | None
@@ -151,7 +151,7 @@ def report_run(
         config=config,
         summary=summary,
         metrics=folder.read_metrics(),
-        outputs=None if card is None else card.outputs,
+        target=None if card is None else card.target,
         comparison=_comparison(config, summary),
         filters=filters,
         test=_try(missing, "test", test),
@@ -188,7 +188,7 @@ def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None
 def _test(folder: RunFolder, examples: int, workspace: Workspace | None) -> TestResults:
     trained = TrainedModel.open(folder.path)
     graphs = trained.graphs(workspace, "test")
-    found = graph_errors(trained.model, graphs, trained.outputs, trained.batch_size)
+    found = graph_errors(trained.model, graphs, trained.target, trained.batch_size)
     archive, places = graphs.archive, graphs.indices
     small = archive.num_nodes[places] <= MOST_NODES
     order = [graph for graph in found.worst(len(places)) if small[graph]]
@@ -202,5 +202,5 @@ def _test(folder: RunFolder, examples: int, workspace: Workspace | None) -> Test
         )
         for graph in order[:examples]
     )
-    pairs = trained.outputs.pairs(found.predictions, found.targets)
+    pairs = trained.target.pairs(found.predictions, found.targets)
     return TestResults(found.errors, pairs, drawn)

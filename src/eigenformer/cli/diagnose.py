@@ -38,9 +38,9 @@ def run(arguments: argparse.Namespace) -> None:
         torch.set_num_threads(arguments.threads)
     found = TrainedModel.open(arguments.run_folder, arguments.device)
     graphs = found.graphs(workspace_of(arguments), arguments.split, arguments.data)
-    outputs, size = found.outputs, found.batch_size
+    target, size = found.target, found.batch_size
     learned, new = (
-        diagnose(model, graphs, outputs, arguments.limit, size, frozen, arguments.steps)
+        diagnose(model, graphs, target, arguments.limit, size, frozen, arguments.steps)
         for model, frozen in (
             (found.eigenformer, found.frozen_norms),
             (untrained(found.eigenformer), False),

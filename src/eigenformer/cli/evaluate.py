@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     trained = TrainedModel.open(arguments.run_folder, arguments.device)
     split = arguments.split or trained.default_split(arguments.data)
     graphs = trained.graphs(workspace_of(arguments), split, arguments.data, given)
-    metrics, first = trained.evaluate(graphs), trained.outputs.metric
+    metrics, first = trained.evaluate(graphs), trained.target.metric
     for name in sorted(metrics, key=lambda name: name != first):
         of = f" ({len(graphs)} graphs)" if name == first else ""
         print(f"{split} {name} {metrics[name]:.6f}{of}")

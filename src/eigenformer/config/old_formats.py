@@ -47,7 +47,9 @@ def upgrade_card(values: Any, run: Mapping[str, Any] | None = None) -> Any:
     if not isinstance(architecture, Mapping):
         return values
     values = {**values, "architecture": upgrade_model(architecture)}
-    values["outputs"] = _without_units(values.get("outputs"))
+    if "outputs" in values:  # what is now called the target
+        values["target"] = values.pop("outputs")
+    values["target"] = _without_units(values.get("target"))
     return _first_format(values, run or {}) if values.get("format") == 1 else values
 
 
@@ -123,11 +125,11 @@ def _preset_training(name: Any) -> dict[str, Any] | None:
     return load_preset(name).training.to_dict() if name in presets() else None
 
 
-def _without_units(outputs: Any) -> Any:
+def _without_units(target: Any) -> Any:
     """Only numbers have units; classes and labels had empty ones."""
-    if not isinstance(outputs, Mapping):
-        return outputs
-    return {k: v for k, v in outputs.items() if k not in ("mean", "scale") or v}
+    if not isinstance(target, Mapping):
+        return target
+    return {k: v for k, v in target.items() if k not in ("mean", "scale") or v}
 
 
 def upgrade_model(model: Mapping[str, Any]) -> dict[str, Any]:

@@ -130,14 +130,14 @@ def ablate(
         test, drawn, kept = zip(*tests[start : start + len(seeds)], strict=True)
         parameters = runs[start].summary["parameters"]
         outcomes.append(Outcome(runs[start].variant, parameters, test, drawn, kept[0]))
-    config, outputs = runs[-1].config, runs[-1].data.outputs
+    config, target = runs[-1].config, runs[-1].data.target
     return Ablation(
         config.preset,
-        outputs.metric,
+        target.metric,
         tuple(seeds),
         config.training.epochs,
         config.data.limit,
-        outputs.higher_is_better,
+        target.higher_is_better,
         tuple(outcomes),
     )
 
@@ -162,7 +162,7 @@ def _with_draws(run: SweepRun, draws: int) -> tuple[float, float]:
     if not isinstance(model, EigenformerConfig) or model.frequency_fraction == 1:
         return float(run.summary["test"]), 1.0
     trained, graphs = TrainedModel.open(run.folder), run.data.dataset("test")
-    metric, weights = trained.outputs.metric, []
+    metric, weights = trained.target.metric, []
 
     def tested(draw: int) -> float:
         def sampled(batch: Batch, places: np.ndarray) -> Batch:
@@ -171,7 +171,7 @@ def _with_draws(run: SweepRun, draws: int) -> tuple[float, float]:
                 weights.append(given.frequency_weights)
             return given
 
-        given = (trained.model, graphs, trained.outputs, trained.batch_size)
+        given = (trained.model, graphs, trained.target, trained.batch_size)
         return evaluate(*given, (metric,), sampled)[metric]
 
     results = [tested(draw) for draw in range(draws)]

@@ -40,18 +40,18 @@ def train_comparable(convolution: Convolution, config: RunConfig, data: Training
         raise ConfigError("model.kind: only an Eigenformer is compared with other networks")
     torch.manual_seed(derived_seed(config.seed, "weights"))
     model = build_model(comparable(convolution, config.model))
-    fit_in_memory(model, data.outputs, config, data.dataset("train"), data.dataset("val"))
-    metric = data.outputs.metric
+    fit_in_memory(model, data.target, config, data.dataset("train"), data.dataset("val"))
+    metric = data.target.metric
     test = evaluate(
-        *(model, data.dataset("test"), data.outputs, config.training.batch_size), (metric,)
+        *(model, data.dataset("test"), data.target, config.training.batch_size), (metric,)
     )
     return Compared(convolution.upper(), model.num_parameters(), test[metric])
 
 
 def majority(data: TrainingData) -> Compared:
     """Always the class that is most frequent in the training set."""
-    outputs, test = data.outputs, data.dataset("test")
-    targets = outputs.read(test.batch(range(len(test))))
-    score = Score(outputs)
-    score.update(outputs.constant(data.targets("train")).expand(len(targets), -1), targets)
+    target, test = data.target, data.dataset("test")
+    targets = target.read(test.batch(range(len(test))))
+    score = Score(target)
+    score.update(target.constant(data.targets("train")).expand(len(targets), -1), targets)
     return Compared("majority class", 0, score.compute())

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import global_add_pool, global_mean_pool
 
-from eigenformer.config import NetworkConfig
+from eigenformer.config import ModelConfig, NetworkConfig
 from eigenformer.encoders import FeatureEncoder, checked_features
 from eigenformer.options import Backend
 
@@ -38,7 +38,7 @@ class Model(nn.Module):
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config = cast(ModelConfig, config)  # one more network is one more name there
 
     @property
     def needs_spectrum(self) -> bool:
@@ -96,8 +96,8 @@ class Model(nn.Module):
     @property
     def output_bias(self) -> nn.Parameter | None:
         """The bias that is added to every prediction, where the head ends with one."""
-        last = last_linear(self.head)
-        return None if last is None else last.bias
+        last = self.head[-1] if isinstance(self.head, nn.Sequential) else self.head
+        return last.bias if isinstance(last, nn.Linear) else None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -112,7 +112,7 @@ class Model(nn.Module):
         """Writes ``model.safetensors`` and ``model.json``: weights and architecture."""
         from eigenformer.model_folder import save_model
 
-        save_model(folder, self)  # type: ignore[arg-type]
+        save_model(folder, self)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -121,11 +121,5 @@ class Model(nn.Module):
 
         model = load_model(folder)[0]
         if not isinstance(model, cls):
-            raise TypeError(f"{folder}: holds a {type(model).__name__}, not a {cls.__name__}")
+            raise TypeError(f"{folder}: holds {type(model).__name__}, not {cls.__name__}")
         return model
-
-
-def last_linear(head: nn.Module) -> nn.Linear | None:
-    """The linear map that a head ends with, if it does."""
-    last = head[-1] if isinstance(head, nn.Sequential) else head
-    return last if isinstance(last, nn.Linear) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, overload
+from typing import Any, Literal, NamedTuple, Self, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from eigenformer.edges import Edges
 from eigenformer.encoders import build_encoder
 from eigenformer.kernels import AttentionKernel, Backend, make_kernel
 from eigenformer.layer import DegreeScaler, EigenformerLayer
-from eigenformer.models.base import Model, Parts, last_linear  # noqa: F401 (training/loop.py)
+from eigenformer.models.base import Model, Parts
 from eigenformer.node_potentials import NodePotentials
 from eigenformer.parts import Part, make_head
 from eigenformer.ragged import RaggedGraphs
@@ -130,7 +130,7 @@ class Eigenformer(Model):
         own = {name: [*m.parameters()] if m is not None else [] for name, m in modules.items()}
         layers: Parts = {}
         for layer in self.layers:
-            for part, parameters in layer.parts().items():
+            for part, parameters in cast(EigenformerLayer, layer).parts().items():
                 layers.setdefault(part, []).extend(parameters)
         layers["θ"] = [*own["degree_scaler"], *layers["θ"]]
         return self.completed(

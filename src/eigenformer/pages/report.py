@@ -53,8 +53,8 @@ def report_page(report: RunReport) -> str:
 def _subtitle(report: RunReport) -> str:
     config = report.config
     predicted = ""
-    if report.outputs is not None and report.outputs.names:
-        names = report.outputs.names
+    if report.target is not None and report.target.names:
+        names = report.target.names
         predicted = " · " + ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
     dataset = Path(config.data.dataset).name
     return f"{dataset} · preset {config.preset} · seed {config.seed}{predicted}"
@@ -160,27 +160,27 @@ def _pair(line: Any, name: str) -> list[Line]:
 
 
 def _test(report: RunReport) -> dict[str, Any] | None:
-    if report.test is None or report.outputs is None:
+    if report.test is None or report.target is None:
         return None
     pairs, hint = report.test.pairs, ""
     known = report.test.errors[~np.isnan(report.test.errors)]
     if len(known):
         median, tenth = np.quantile(known, [0.5, 0.9])
         hint = (
-            f"Of {len(known)} test graphs, half have a {report.outputs.error_name} below "
+            f"Of {len(known)} test graphs, half have a {report.target.error_name} below "
             f"{show_number(median)}, nine "
             f"of ten below {show_number(tenth)}. The largest:"
         )
     return {
         "scatter": None if pairs is None else scatter_chart(pairs, "true", "predicted"),
         "hint": hint,
-        "examples": [_example(report.outputs, example) for example in report.test.examples],
+        "examples": [_example(report.target, example) for example in report.test.examples],
     }
 
 
-def _example(outputs: Target, example: Example) -> dict[str, Any]:
-    marked = outputs.wrong(example.prediction, example.target)
-    lines = graph_lines(outputs, example.prediction, example.target)
+def _example(target: Target, example: Example) -> dict[str, Any]:
+    marked = target.wrong(example.prediction, example.truth)
+    lines = graph_lines(target, example.prediction, example.truth)
     if len(marked):
         lines = [f"{len(marked)} of {len(example.prediction)} nodes wrong, marked"]
     name = example.subject.name

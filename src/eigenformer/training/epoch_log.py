@@ -56,12 +56,12 @@ class EpochLog(Checkpoint):
         row = {"epoch": epoch, "learning_rate": trainer.optimizers[0].param_groups[0]["lr"]}
         names = (
             f"{split}_{name}"
-            for name in ("loss", module.outputs.metric)
+            for name in ("loss", module.target.metric)
             for split in ("train", "val")
         )
         row |= {name: module.logged[name] for name in names}
         self.rows.append(row)
-        if self._is_better(row, module.monitor, module.outputs.higher_is_better):
+        if self._is_better(row, module.monitor, module.target.higher_is_better):
             self.best_epoch, self.best = epoch, row[module.monitor]
             self._keep_best(trainer, module)
         if self.writer is not None:

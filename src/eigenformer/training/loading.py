@@ -44,7 +44,7 @@ class TrainingData:
         name: What to call them.
         archive: The graphs, split.
         spectra: Their spectra; None where no model asks for them.
-        outputs: What is to be predicted.
+        target: What is to be predicted.
         splits: The graphs of each split that take part.
         input_format: What a model that is trained on them must know to predict.
     """
@@ -52,7 +52,7 @@ class TrainingData:
     name: str
     archive: GraphArchive
     spectra: Spectra | None
-    outputs: Target
+    target: Target
     splits: dict[str, np.ndarray]
     input_format: InputFormat = field(default_factory=InputFormat)
 
@@ -95,21 +95,21 @@ def load_data(
         )
         archive = prepared.archive
         usable = np.ones(len(archive), dtype=bool)
-        outputs = _outputs(config.dataset, archive, _BENCHMARK_METRICS.get(config.dataset))
+        target = _target(config.dataset, archive, _BENCHMARK_METRICS.get(config.dataset))
     else:
         prepared = _prepare_own(config, workspace, with_spectra)
         usable = _labelled(prepared.archive)
         path, reporter = Path(config.dataset), workspace.reporter
         _report_bad_rows(prepared.archive, usable, path, config.max_bad_rows, reporter)
         archive = _split(prepared.archive, usable, config)
-        outputs = _standardised(_outputs(config.dataset, archive, config.metric), archive, usable)
+        target = _standardised(_target(config.dataset, archive, config.metric), archive, usable)
         told = "" if config.task else ", told by the targets' values (--task says otherwise)"
-        reporter.say(f"task: {outputs.describe()}{told}")
+        reporter.say(f"task: {target.describe()}{told}")
     splits = {name: np.flatnonzero(usable & (archive.split == i)) for i, name in enumerate(SPLITS)}
     if config.limit is not None:
         splits = {name: graphs[: config.limit] for name, graphs in splits.items()}
     return TrainingData(
-        config.name, archive, prepared.spectra, outputs, splits, input_format(config, archive)
+        config.name, archive, prepared.spectra, target, splits, input_format(config, archive)
     )
 
 
@@ -230,15 +230,15 @@ def _split(archive: GraphArchive, usable: np.ndarray, config: OwnData) -> GraphA
     return archive.with_split(split)
 
 
-def _outputs(name: str, archive: GraphArchive, metric: str | None) -> Target:
+def _target(name: str, archive: GraphArchive, metric: str | None) -> Target:
     if archive.target is None:
         raise DataError(f"{name}: it is not known what is to be predicted")
     return archive.target.judged(metric)
 
 
-def _standardised(outputs: Target, archive: GraphArchive, usable: np.ndarray) -> Target:
+def _standardised(target: Target, archive: GraphArchive, usable: np.ndarray) -> Target:
     """In the units of the training targets."""
     field = archive.fields["y"]
     graphs = usable & (archive.split == 0)
     rows = graphs if field.level == "graph" else np.repeat(graphs, archive.num_nodes)
-    return outputs.fitted(field.values[rows])
+    return target.fitted(field.values[rows])

@@ -56,8 +56,8 @@ def start_run(
     if is_first_process():
         folder = RunFolder.create(out)
         folder.write_config(config)
-    model, outputs, notes = new_model(config, data.outputs, data.targets("train"))
-    return _run(config, data, model, outputs, RunFolder(Path(out)), reporter or Reporter(), notes)
+    model, target, notes = new_model(config, data.target, data.targets("train"))
+    return _run(config, data, model, target, RunFolder(Path(out)), reporter or Reporter(), notes)
 
 
 def resume_run(
@@ -69,11 +69,11 @@ def resume_run(
     check_hardware(config)
     check_fit(config.model, data, config.preset)
     if not folder.checkpoint.exists():
-        model, outputs, notes = new_model(config, data.outputs, data.targets("train"))
-        return _run(config, data, model, outputs, folder, reporter, notes)
+        model, target, notes = new_model(config, data.target, data.targets("train"))
+        return _run(config, data, model, target, folder, reporter, notes)
     folder.check_checkpoint()
     read_weights(folder.path)  # the best ones so far: better now than after the last epoch
-    summary, outputs = folder.read_summary(), read_card(folder.path).outputs or data.outputs
+    summary, target = folder.read_summary(), read_card(folder.path).target or data.target
     counts = {name: len(graphs) for name, graphs in data.splits.items()}
     if summary.get("graphs", counts) != counts:
         raise RunError(
@@ -81,15 +81,15 @@ def resume_run(
             f"{_counted(summary['graphs'])}"
         )
     if summary.get("state") == "finished":
-        for line in ("the run is finished already", *_conclusion(summary, outputs, folder)):
+        for line in ("the run is finished already", *_conclusion(summary, target, folder)):
             reporter.say(line)
         return summary
     # Weights come from the checkpoint: the model that a run started from is not needed any more.
-    return _run(config, data, build_model(config.model, config.backend), outputs, folder, reporter)
+    return _run(config, data, build_model(config.model, config.backend), target, folder, reporter)
 
 
 def new_model(
-    config: RunConfig, outputs: Target, targets: np.ndarray
+    config: RunConfig, target: Target, targets: np.ndarray
 ) -> tuple[Model, Target, list[str]]:
     """The model to train, what it predicts, and what to say about it.
 
@@ -98,17 +98,17 @@ def new_model(
 
     Args:
         config: The settings of the run.
-        outputs: What is predicted.
+        target: What is predicted.
         targets: Those of the training set, from which the head may start.
     """
     torch.manual_seed(derived_seed(config.seed, "weights"))
     model = build_model(config.model, config.backend)
     if config.training.initial_bias == "targets":
-        start_at_targets(model, outputs, targets)
+        start_at_targets(model, target, targets)
     if config.start is None:
-        return model, outputs, []
+        return model, target, []
     source, card = load_model(config.start)
-    same_task = card.outputs is not None and card.outputs.same_as(outputs)
+    same_task = card.target is not None and card.target.same_as(target)
     fresh = [] if same_task else ["head"]
     for part in ("node_encoder", "edge_encoder"):
         if getattr(card.architecture, part) != getattr(config.model, part):
@@ -128,16 +128,16 @@ def new_model(
         if name not in taken and name.split(".")[0] not in fresh:
             raise RunError(f"{config.start}: does not fit what was asked for: {differences}")
     model.load_state_dict({**own, **taken})
-    if same_task and card.outputs is not None:
-        outputs = card.outputs.judged(outputs.judged_by)
+    if same_task and card.target is not None:
+        target = card.target.judged(target.judged_by)
     said = f"starts from {config.start}"
-    return model, outputs, [f"{said}; new: {', '.join(fresh)}" if fresh else said]
+    return model, target, [f"{said}; new: {', '.join(fresh)}" if fresh else said]
 
 
 @torch.no_grad()
-def start_at_targets(model: Model, outputs: Target, targets: np.ndarray) -> None:
+def start_at_targets(model: Model, target: Target, targets: np.ndarray) -> None:
     """Sets the bias of a model's head to the constant prediction that suits the targets."""
-    bias = outputs.initial_bias(targets)
+    bias = target.initial_bias(targets)
     if bias is not None and model.output_bias is not None:
         model.output_bias.copy_(bias)
 
@@ -146,7 +146,7 @@ def _run(
     config: RunConfig,
     data: TrainingData,
     model: Model,
-    outputs: Target,
+    target: Target,
     folder: RunFolder,
     reporter: Reporter,
     notes: Sequence[str] = (),
@@ -158,20 +158,20 @@ def _run(
         config.training.batch_size,
         config.seed,
     )
-    task = TrainingModule(model, outputs, config.training, config.seed)
-    record = RunWriter(config, data, folder, model, outputs)
+    task = TrainingModule(model, target, config.training, config.seed)
+    record = RunWriter(config, data, folder, model, target)
     progress = Progress()
     recorder = EpochLog(record, progress.print_line)
     stop = StopOnTerm()
     callbacks: list[Callback] = [stop, progress, recorder]
     if config.patience is not None:
-        mode = "max" if outputs.higher_is_better else "min"
+        mode = "max" if target.higher_is_better else "min"
         callbacks.append(
             EarlyStopping(task.monitor, patience=config.patience, mode=mode, check_finite=False)
         )
     first = is_first_process()
     if first:
-        for line in (*notes, *_introduction(config, data, model, outputs, folder)):
+        for line in (*notes, *_introduction(config, data, model, target, folder)):
             reporter.say(line)
     with quiet(), limited_threads(config.threads):
         trainer = make_trainer(config, callbacks, folder)
@@ -182,7 +182,7 @@ def _run(
         summary = record.summary({**recorder.known(), "state": "finished", **test})
     if first:
         folder.write_summary(summary)
-        for line in _conclusion(summary, outputs, folder):
+        for line in _conclusion(summary, target, folder):
             reporter.say(line)
     return summary
 
@@ -220,16 +220,16 @@ def _test(
     if module.test is None:
         return {"test": None}
     trainer.test(task, datamodule=module, verbose=False)
-    values = {name: task.logged[f"test_{name}"] for name in task.outputs.metrics}
-    return {"test": values[task.outputs.metric], "test_metrics": values}
+    values = {name: task.logged[f"test_{name}"] for name in task.target.metrics}
+    return {"test": values[task.target.metric], "test_metrics": values}
 
 
 def _introduction(
-    config: RunConfig, data: TrainingData, model: Model, outputs: Target, folder: RunFolder
+    config: RunConfig, data: TrainingData, model: Model, target: Target, folder: RunFolder
 ) -> list[str]:
     counts = _counted({name: len(graphs) for name, graphs in data.splits.items()})
     lines = [
-        f"{data.name}: {outputs.describe()}, judged by {outputs.metric}; graphs: {counts}",
+        f"{data.name}: {target.describe()}, judged by {target.metric}; graphs: {counts}",
         f"model: preset {config.preset}, {model.num_parameters()} parameters; run folder "
         f"{folder.path}",
     ]
@@ -241,8 +241,8 @@ def _introduction(
     return lines
 
 
-def _conclusion(summary: dict[str, Any], outputs: Target, folder: RunFolder) -> list[str]:
-    metric = outputs.metric
+def _conclusion(summary: dict[str, Any], target: Target, folder: RunFolder) -> list[str]:
+    metric = target.metric
     lines = []
     if summary["best_epoch"]:
         best = _shown(metric, summary["best_validation"])

@@ -37,27 +37,27 @@ class TrainingModule(pl.LightningModule):
     Logs ``train_loss``, ``val_loss`` and the metric with the same prefixes, every epoch.
 
     Args:
-        model: Any network that takes a batch and gives ``outputs.width`` numbers for each row.
-        outputs: What it predicts.
+        model: Any network that takes a batch and gives ``target.width`` numbers for each row.
+        target: What it predicts.
         training: How it is trained.
         seed: The seed of everything random in a step.
     """
 
     def __init__(
-        self, model: nn.Module, outputs: Target, training: TrainingConfig, seed: int = 0
+        self, model: nn.Module, target: Target, training: TrainingConfig, seed: int = 0
     ) -> None:
         super().__init__()
-        self.model, self.outputs, self.training_config, self.seed = model, outputs, training, seed
-        metrics = {"train": None, "val": None, "test": outputs.metrics}
-        scores = {f"{split}_score": Score(outputs, metrics[split]) for split in SPLITS}
+        self.model, self.target, self.training_config, self.seed = model, target, training, seed
+        metrics = {"train": None, "val": None, "test": target.metrics}
+        scores = {f"{split}_score": Score(target, metrics[split]) for split in SPLITS}
         self.scores = nn.ModuleDict(scores)
-        self.losses = nn.ModuleDict({f"{split}_loss": MeanLoss(outputs) for split in SPLITS})
+        self.losses = nn.ModuleDict({f"{split}_loss": MeanLoss(target) for split in SPLITS})
         self.logged: dict[str, float] = {}
 
     @property
     def monitor(self) -> str:
         """The logged value that tells the best epoch."""
-        return f"val_{self.outputs.metric}"
+        return f"val_{self.target.metric}"
 
     def forward(self, batch: Batch) -> Tensor:
         """The model's predictions, standardised where the targets are."""
@@ -80,7 +80,7 @@ class TrainingModule(pl.LightningModule):
         sums, counts = self._step("train", batch)
         all_sums, all_counts = self._total(torch.stack([sums.detach().double(), counts.double()]))
         # The same number in all processes, which therefore stop together.
-        whole = self.outputs.mean_loss(all_sums, all_counts)
+        whole = self.target.mean_loss(all_sums, all_counts)
         if not torch.isfinite(whole):
             raise TrainingError(
                 f"the loss is {whole.item()} in epoch {self.current_epoch + 1}, step "
@@ -88,7 +88,7 @@ class TrainingModule(pl.LightningModule):
                 f"in the data"
             )
         # DDP takes the mean of the processes' gradients; this makes it the sum.
-        loss = self.outputs.mean_loss(sums, all_counts) * self.trainer.world_size
+        loss = self.target.mean_loss(sums, all_counts) * self.trainer.world_size
         return {"loss": loss, "whole_loss": whole}
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
@@ -139,8 +139,8 @@ class TrainingModule(pl.LightningModule):
         else:  # in full precision, as the model is used later
             with torch.autocast(self.device.type, enabled=False):
                 predictions = self.model(batch)
-        predictions, targets = full_precision(predictions), self.outputs.read(batch)
-        sums, counts = self.outputs.loss_sums(predictions, targets)
+        predictions, targets = full_precision(predictions), self.target.read(batch)
+        sums, counts = self.target.loss_sums(predictions, targets)
         self._loss(split).update(sums, counts)
         self._score(split).update(predictions, targets)
         return sums, counts

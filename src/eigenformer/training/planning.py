@@ -91,16 +91,16 @@ def run_name(wanted: Mapping[str, Any]) -> str:
 
 def check_fit(model: NetworkConfig, data: TrainingData, name: str) -> None:
     """Raises where an architecture cannot take these graphs or give these targets."""
-    outputs = data.outputs
-    if model.out_channels != outputs.width:
+    target = data.target
+    if model.out_channels != target.width:
         raise ConfigError(
             f"the model (preset '{name}') does not fit {data.name}: it has {model.out_channels} "
-            f"outputs, the data asks for {outputs.width}"
+            f"outputs, the data asks for {target.width}"
         )
-    if (model.pooling == "none") != outputs.of_nodes:
+    if (model.pooling == "none") != target.of_nodes:
         raise ConfigError(
             f"the model (preset '{name}') does not fit {data.name}: pooling '{model.pooling}' for "
-            f"targets of {'nodes' if outputs.of_nodes else 'graphs'}"
+            f"targets of {'nodes' if target.of_nodes else 'graphs'}"
         )
     try:
         try_model(model, data.dataset("all"))
@@ -115,18 +115,18 @@ def try_model(model: NetworkConfig, graphs: GraphDataset) -> None:
     build_model(model.tiny()).eval()(graphs.batch([0]))
 
 
-def fit_trunk(trunk: ModelConfig, archive: GraphArchive, outputs: Target) -> ModelConfig:
+def fit_trunk(trunk: ModelConfig, archive: GraphArchive, target: Target) -> ModelConfig:
     """A trunk with the encoders and the head that graphs and targets ask for."""
     nodes, edges = encoders(archive)
     pooling = trunk.pooling
-    if outputs.of_nodes:
+    if target.of_nodes:
         pooling = "none"
     elif pooling == "none":
         pooling = "mean"
     return trunk.replace(
         node_encoder=nodes,
         edge_encoder=edges,
-        out_channels=outputs.width,
+        out_channels=target.width,
         pooling=pooling,
     )
 
@@ -181,4 +181,4 @@ def _fitted(
     """A trunk with the encoders and the head of the benchmark, or those that own data ask for."""
     if isinstance(config, BenchmarkData):
         return trunk.replace(**{name: getattr(preset.model, name) for name in _OF_DATA})
-    return fit_trunk(trunk, data.archive, data.outputs)
+    return fit_trunk(trunk, data.archive, data.target)

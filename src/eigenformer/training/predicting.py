@@ -78,7 +78,7 @@ def predict_batches(
 def evaluate(
     model: nn.Module,
     graphs: GraphDataset,
-    outputs: Target,
+    target: Target,
     batch_size: int = 32,
     metrics: Sequence[str] | None = None,
     transform: Transform | None = None,
@@ -88,14 +88,14 @@ def evaluate(
     Args:
         model: The model.
         graphs: The graphs.
-        outputs: What it predicts.
+        target: What it predicts.
         batch_size: Graphs at a time.
         metrics: Which metrics (default: all that suit).
         transform: Applied to each batch before it is predicted.
     """
-    score = Score(outputs, outputs.metrics if metrics is None else metrics)
+    score = Score(target, target.metrics if metrics is None else metrics)
     for found in predict_batches(model, graphs, batch_size, transform):
-        score.update(found.output, outputs.read(found.batch))
+        score.update(found.output, target.read(found.batch))
     return score.compute_all()
 
 

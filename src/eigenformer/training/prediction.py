@@ -100,10 +100,10 @@ def _predict_table(
     if smiles not in header:
         reason = unknown(f"column '{smiles}'", smiles, header)
         raise DataError(Problem(str(path), f"{reason}; say --smiles", 1))
-    if trained.outputs.of_nodes:
+    if trained.target.of_nodes:
         raise DataError(f"{path}: the model predicts for nodes; give an archive of graphs")
     trained.check_molecules()
-    added = _free_names([*trained.outputs.header(), _REASON], header)
+    added = _free_names([*trained.target.header(), _REASON], header)
     return [*header, *added], _predict_rows(trained, rows, header.index(smiles), len(header))
 
 
@@ -114,8 +114,8 @@ def _predict_rows(
     width: int,
 ) -> Iterator[list[str]]:
     """Chunk by chunk: each row as it came, its prediction, and why it has none."""
-    outputs = trained.outputs
-    names = outputs.header()
+    target = trained.target
+    names = target.header()
     for start in range(0, len(rows), _CHUNK):
         chunk = rows[start : start + _CHUNK]
         graphs: list[MoleculeGraph] = []
@@ -131,19 +131,19 @@ def _predict_rows(
         predictions: Iterator[list[str]] = iter(())
         if graphs:
             values = trained.predict(trained.archive(graphs))
-            predictions = iter([outputs.cells(row) for row in values.numpy()])
+            predictions = iter([target.cells(row) for row in values.numpy()])
         for (cells, _), reason in zip(chunk, reasons, strict=True):
             shown = [*cells, *[""] * (width - len(cells))][:width]
             yield [*shown, *([""] * len(names) if reason else next(predictions)), reason]
 
 
 def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iterator[list[str]]]:
-    outputs = trained.outputs
+    target = trained.target
     archive = GraphArchive.open(path) if is_archive(path) else _read_unlabelled(path, trained)
     check_columns(trained.input_format, archive, path)
     values, reasons = _predict_each(trained, archive)
     graph_names = archive.names or [str(i) for i in range(len(archive))]
-    nodes, names = outputs.of_nodes, outputs.header()
+    nodes, names = target.of_nodes, target.header()
     header = ["graph", *(["node"] if nodes else []), *names, _REASON]
 
     def rows() -> Iterator[list[str]]:
@@ -153,7 +153,7 @@ def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iter
                 if reasons[graph]:
                     yield [*place, *[""] * len(names), reasons[graph]]
                 else:
-                    yield [*place, *outputs.cells(values[graph][node]), ""]
+                    yield [*place, *target.cells(values[graph][node]), ""]
 
     return header, rows()
 
@@ -162,7 +162,7 @@ def _predict_each(
     trained: TrainedModel, archive: GraphArchive
 ) -> tuple[list[np.ndarray], list[str]]:
     """Each graph's prediction, or why the model cannot take it."""
-    sizes = trained.outputs.rows(archive.num_nodes.tolist())
+    sizes = trained.target.rows(archive.num_nodes.tolist())
     try:
         values = trained.predict(archive)
         return [part.numpy() for part in values.split(sizes)], [""] * len(archive)

@@ -69,7 +69,7 @@ class Progress(Callback):
 
     def line(self, trainer: pl.Trainer, module: TrainingModule) -> str:
         """One epoch in one line."""
-        logged, metric = module.logged, module.outputs.metric
+        logged, metric = module.logged, module.target.metric
         seconds = time.perf_counter() - self._epoch_started
         width = len(str(trainer.max_epochs))
         return (

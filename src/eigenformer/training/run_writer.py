@@ -27,7 +27,7 @@ class RunWriter:
         data: What it is trained on.
         folder: Where to write.
         model: What is trained.
-        outputs: What it predicts.
+        target: What it predicts.
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class RunWriter:
         data: TrainingData,
         folder: RunFolder,
         model: Model,
-        outputs: Target,
+        target: Target,
     ) -> None:
         self.config, self.data, self.folder = config, data, folder
-        self.model, self.outputs = model, outputs
+        self.model, self.target = model, target
         self.started = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         self.revision = git_revision()
         self.earlier = _earlier(folder)
@@ -48,7 +48,7 @@ class RunWriter:
         """Writes the model as it is now, with the epoch and its validation metric."""
         card = ModelCard(
             architecture=self.config.model,
-            outputs=self.outputs,
+            target=self.target,
             input_format=self.data.input_format,
             # Only the file's name: the folder may be given away.
             data=replace(self.config.data, dataset=Path(self.config.data.dataset).name),
@@ -67,8 +67,8 @@ class RunWriter:
             "dataset": config.data.dataset,
             "preset": config.preset,
             "seed": config.seed,
-            "metric": self.outputs.metric,
-            "higher_is_better": self.outputs.higher_is_better,
+            "metric": self.target.metric,
+            "higher_is_better": self.target.higher_is_better,
             "parameters": self.model.num_parameters(),
             "epochs_planned": config.training.epochs,
             "graphs": {name: len(graphs) for name, graphs in self.data.splits.items()},

@@ -1,0 +1,142 @@
+"""Networks other than the Eigenformer, on the whole way: train, resume, evaluate, predict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from eigenformer import Eigenformer
+from eigenformer.cli import main
+from eigenformer.config import ModelConfig, NetworkConfig
+from eigenformer.encoders import build_encoder
+from eigenformer.models import MessagePassing, Model
+from eigenformer.parts import make_head
+from eigenformer.ragged import graph_of_nodes
+from eigenformer.training.module import TrainingModule
+from eigenformer.training.run_folder import RunFolder
+from tests.training.samples import read_rows
+
+SMALL = [
+    *("--epochs", "3", "--batch-size", "16", "--threads", "1"),
+    *("--model.layers", "2", "--model.hidden_dim", "16"),
+]
+
+
+@dataclass(frozen=True)
+class DeepSetsConfig(NetworkConfig):
+    """Nodes without their edges."""
+
+    network: ClassVar[str] = f"{__name__}:DeepSets"
+
+    kind: Literal["deep_sets"] = "deep_sets"
+
+
+class DeepSets(Model):
+    """The same network for every node, and a pool."""
+
+    def __init__(self, config: DeepSetsConfig) -> None:
+        super().__init__(config)
+        d = config.hidden_dim
+        self.node_encoder = build_encoder(config.node_encoder, d)
+        self.edge_encoder = None
+        self.layers = nn.Sequential(nn.Linear(d, d), nn.ReLU())
+        self.head = make_head(d, config.out_channels)
+
+    def forward(self, batch: Data) -> Tensor:
+        node_graph, num_graphs = graph_of_nodes(batch)
+        x, _ = self.features(batch, node_graph)
+        pooled = self.pool(self.layers(self.node_encoder(x)), node_graph, num_graphs)
+        return self.head(pooled)
+
+
+@pytest.fixture
+def more_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one more name in the union of ``config/model.py`` does."""
+    for module in ("config.run", "model_folder", "training.planning"):
+        monkeypatch.setattr(f"eigenformer.{module}.ModelConfig", ModelConfig | DeepSetsConfig)
+
+
+@pytest.fixture
+def no_spectra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails where a spectrum is computed."""
+
+    def fail(*arguments: object, **named: object) -> None:
+        pytest.fail("a spectrum was computed")
+
+    monkeypatch.setattr("eigenformer.data.preparation._spectra", fail)
+
+
+@pytest.mark.usefixtures("more_networks", "no_spectra")
+@pytest.mark.parametrize("kind", ["message_passing", "deep_sets"])
+def test_trains_resumes_evaluates_and_predicts_without_spectra(
+    kind: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = ["train", str(table), "--target", "weight", "--model.kind", kind, *SMALL]
+    whole, half = tmp_path / "whole", tmp_path / "half"
+    assert main([*train, "--out", str(whole)]) == 0
+    assert main([*train, "--out", str(half), "--epochs", "3"]) == 0
+    config = RunFolder(whole).read_config()
+    assert config.model.kind == kind
+    assert not config.model.needs_spectrum
+    # The same settings and seed give the same bits; a finished run has nothing to resume.
+    weights = [Model.load(folder).state_dict() for folder in (whole, half)]
+    assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+    assert main(["train", "--resume", str(half)]) == 0
+    assert "finished already" in capsys.readouterr().out
+    assert main(["evaluate", str(whole)]) == 0
+    shown = capsys.readouterr().out
+    assert f"test mae {RunFolder(whole).read_summary()['test']:.6f}" in shown
+    predictions = tmp_path / "predictions.csv"
+    assert main(["predict", str(whole), str(table), "--out", str(predictions)]) == 0
+    assert len(read_rows(predictions)) == 60
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = ["--model.kind", "message_passing", "--model.convolution", "gps"]
+    train = ["train", str(table), "--target", "weight", *kind, *SMALL]
+    assert main([*train, "--out", str(tmp_path / "whole")]) == 0
+
+    begin = TrainingModule.on_train_epoch_start
+
+    def stop(self: TrainingModule) -> None:
+        if self.current_epoch == 1:
+            raise KeyboardInterrupt
+        begin(self)
+
+    cut = tmp_path / "cut"
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingModule, "on_train_epoch_start", stop)
+        assert main([*train, "--out", str(cut)]) != 0
+    assert RunFolder(cut).read_summary()["state"] == "interrupted"
+    assert len(RunFolder(cut).read_metrics()) == 1
+    assert main(["train", "--resume", str(cut)]) == 0
+    weights = [Model.load(tmp_path / name).state_dict() for name in ("whole", "cut")]
+    assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+
+
+def test_a_model_is_loaded_as_what_it_is(tmp_path: Path) -> None:
+    from tests.models.test_message_passing import config
+
+    MessagePassing(config()).save(tmp_path)
+    assert isinstance(Model.load(tmp_path), MessagePassing)
+    with pytest.raises(TypeError, match="holds MessagePassing, not Eigenformer"):
+        Eigenformer.load(tmp_path)
+
+
+def test_other_networks_have_no_attention_to_look_at(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "run")
+    kind = ["--model.kind", "message_passing"]
+    assert main(["train", str(table), "--target", "weight", *kind, *SMALL, "--out", out]) == 0
+    for command in (["diagnose", out], ["figures", "architecture", out]):
+        assert main(command) != 0
+        assert "Eigenformer" in capsys.readouterr().err
