@@ -16,6 +16,7 @@ from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.pages import explain_page
 from eigenformer.pages.explain import pack_attention
 from eigenformer.targets import NumberTarget
+from eigenformer.trained_model import TrainedModel
 from tests.pages.test_page import EVIL, _data, _Tags
 
 
