@@ -85,7 +85,7 @@ def test_what_is_no_target(kind, columns, message):
 
 
 @pytest.mark.parametrize(
-    ("values", "kind", "target"),
+    ("values", "kind", "outputs"),
     [
         (np.array([0, 1, 1]), "binary", 1),
         (np.array([0, 4, 2]), "multiclass", 5),

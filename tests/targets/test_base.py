@@ -60,7 +60,7 @@ def test_plain_data_that_is_no_target():
 
 
 @pytest.mark.parametrize(
-    ("values", "kind", "target"),
+    ("values", "kind", "outputs"),
     [
         (np.array([0.5, 1.0]), "regression", 1),
         (np.array([[0.5, 1.0]]), "regression", 2),

@@ -71,7 +71,7 @@ def test_losses_add_up_over_processes(level, kind):
 
 
 @pytest.mark.parametrize(
-    ("target", "targets"),
+    ("outputs", "targets"),
     [
         (ClassTarget(num_outputs=3), torch.tensor([0, 0, 0, 1, 2, 2, -1])),
         (ClassTarget(level="node", num_outputs=3), torch.tensor([0, 0, 0, 0, 1, 2, 2, -1])),

@@ -76,7 +76,7 @@ def test_several_targets_with_missing_labels():
 
 
 @pytest.mark.parametrize(
-    ("target", "target"),
+    ("outputs", "target"),
     [
         (ClassTarget(num_outputs=3), lambda i, _: torch.tensor([i % 3])),
         (LabelTarget(num_outputs=2, kind="multilabel"),

@@ -85,7 +85,7 @@ def test_labels_of_ones_own_data_are_judged_by_the_area_under_the_roc_curve():
 
 
 @pytest.mark.parametrize(
-    "target",
+    "outputs",
     [
         NumberTarget(num_outputs=2, mean=(1.0, -2.0), scale=(3.0, 0.5)),
         ClassTarget(num_outputs=3),
@@ -139,7 +139,7 @@ def test_all_metrics_agree_with_scikit_learn(outputs):
         assert value == pytest.approx(expected[name], abs=1e-5), name
 
 
-@pytest.mark.parametrize("target", [NumberTarget(), LabelTarget()])
+@pytest.mark.parametrize("outputs", [NumberTarget(), LabelTarget()])
 def test_nothing_known_is_not_a_number(outputs):
     score = Score(outputs, outputs.metrics)
     score.update(torch.randn(3, 1), torch.full((3, 1), NAN))
@@ -173,7 +173,7 @@ def test_reset_forgets():
 
 @pytest.mark.parametrize("bad", [NAN, float("inf")])
 @pytest.mark.parametrize(
-    "target",
+    "outputs",
     [
         NumberTarget(),
         ClassTarget(num_outputs=2),
