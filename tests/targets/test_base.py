@@ -49,7 +49,7 @@ def test_plain_data_and_back(target):
 
 
 def test_plain_data_that_is_no_target():
-    with pytest.raises(ConfigError, match=r"outputs.kind: 'regresion'.*'regression'"):
+    with pytest.raises(ConfigError, match=r"target.kind: 'regresion'.*'regression'"):
         Target.from_dict({"kind": "regresion"}, "target")
     with pytest.raises(ConfigError, match="expected a target with a 'kind'"):
         Target.from_dict({"level": "node"})
