@@ -37,7 +37,7 @@ class FeatureEncoder(nn.Module, ABC):
         """Returns the factors of a linear encoding: vectors ``[F, d]``, coefficients ``[rows, F]``.
 
         The encoding is the product of coefficients and vectors, plus :meth:`no_edge`. Returns None
-        if the encoding is not linear, or if there are too many vectors to gain from it.
+        if the encoding is not linear or if factors save nothing.
         """
         return None
 

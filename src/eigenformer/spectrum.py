@@ -64,7 +64,7 @@ def node_degrees(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def normalized_laplacian(edge_index: Tensor, num_nodes: int) -> Tensor:
-    r"""Returns the dense :math:`L = D^{-1/2} (D - A) D^{-1/2}` in float64; :math:`0^{-1/2} := 0`."""
+    r"""Returns :math:`L = D^{-1/2} (D - A) D^{-1/2}`, dense, in float64, :math:`0^{-1/2} := 0`."""
     # Writing edges into the matrix avoids sorting them: five times as fast for molecules.
     row, col = edge_index.cpu().numpy()
     adjacency = np.zeros((num_nodes, num_nodes))
@@ -195,7 +195,7 @@ class LaplacianSpectrum(BaseTransform):
         return self._attach(data, laplacian_spectrum(*_structure(data), self.num_frequencies))
 
     def many(self, graphs: Sequence[Data], workers: int | None = None) -> list[Data]:
-        """Transforms many graphs at once, in batches of equal size, on ``workers`` threads."""
+        """Transforms many graphs: those of the same size together, by default on all cores."""
         spectra = laplacian_spectra(
             [_structure(data) for data in graphs], self.num_frequencies, workers
         )
