@@ -34,7 +34,7 @@ __all__ = [
     "presets",
 ]
 
-# Resolved when first used, so that importing the package does not load PyTorch.
+# Names are resolved on first use, so that importing the package does not load PyTorch.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {

@@ -1,4 +1,4 @@
-"""``python -m eigenformer``."""
+"""Runs the command line with ``python -m eigenformer``."""
 
 from eigenformer.cli import main
 

@@ -40,20 +40,20 @@ class SpectrumAwareAttention(nn.Module):
         \alpha^h &= \mathrm{softmax}_j(\alpha^h_{spec} + \alpha^h_{feat}) \\
         \hat{x}_i &= W_O \, \Vert_h \sum_j \alpha^h[i,j] \, (W_V^h x_j + W_E^h e_{ij})
 
-    where :math:`j` runs over all nodes of :math:`i`'s graph and :math:`e_{ij}` belongs to the edge
-    :math:`j \to i`, PyG's column :math:`(j, i)`.
+    where :math:`j` runs over all nodes in the graph of :math:`i`, and :math:`e_{ij}` belongs to the
+    edge :math:`j \to i`, the column :math:`(j, i)` of PyG's ``edge_index``.
 
     Args:
         channels: d, the width of nodes and edges.
-        heads: H, which divides ``channels``.
+        heads: H, the number of heads. Must divide ``channels``.
         phi_width: p, the hidden width of :math:`\phi_1` and :math:`\phi_2`.
-        phi_depth: Their number of hidden layers.
-        phi_gain: How large their weights start, relative to those of a ``torch.nn.Linear``.
+        phi_depth: The number of hidden layers of :math:`\phi_1` and :math:`\phi_2`.
+        phi_gain: The scale of their initial weights, relative to a ``torch.nn.Linear``.
         feature_attention: Whether :math:`\alpha_{feat}` is used.
         edge_features: Whether edges carry features.
         psi: :math:`\psi`, ``"signed_sqrt"`` or ``"identity"``.
         dropout: Probability of dropping an attention weight after the softmax.
-        backend: How it is computed where a plain PyG batch is given.
+        backend: How attention is computed if the input is a plain PyG batch.
     """
 
     def __init__(
@@ -94,13 +94,13 @@ class SpectrumAwareAttention(nn.Module):
         if feature_attention and edge_features:
             self.edge_hidden = nn.Linear(channels, channels)  # W_A
             self.edge_logit_weight = nn.Parameter(torch.empty(heads, channels // heads))  # W_R
-            # Part of the paper's model and its count, but unused: it is the same for every pair,
-            # cancels in the softmax, and so has no gradient.
+            # Unused, but part of the paper's model and its parameter count. It is equal for all
+            # pairs, so it cancels in the softmax and has no gradient.
             self.edge_logit_bias = nn.Parameter(torch.empty(heads))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Every linear map starts like a ``torch.nn.Linear``; φ₁ and φ₂ with their gain."""
+        """Draws new initial weights: as in ``torch.nn.Linear``, and with a gain for φ₁ and φ₂."""
         for module in self.children():
             module.reset_parameters()  # type: ignore[operator]
         if self.feature_attention and self.edge_features:
@@ -120,13 +120,14 @@ class SpectrumAwareAttention(nn.Module):
 
         Args:
             x: Node features ``[Σn, d]``.
-            graphs: The batch with its spectrum; or, where several layers share it, what
-                :func:`eigenformer.kernels.make_kernel` made of it.
-            edge_attr: Encoded edge features ``[M, d]``, one row per column of ``edge_index``, where
-                pairs that are no edge have zeros; otherwise see :class:`Edges`.
-            return_attention: Also return the attention of each graph, ``[heads, n, n]``.
-            table: φ₁ and φ₂ on this batch, where ``graphs.tables`` evaluated those of several
-                layers together.
+            graphs: The batch with its spectrum; or its kernel, from
+                :func:`eigenformer.kernels.make_kernel`, if several layers share it.
+            edge_attr: Encoded edge features ``[M, d]``, one row per column of ``edge_index``. Pairs
+                without an edge then have zeros; for other cases see :class:`Edges`.
+            return_attention: Whether to also return the attention of each graph,
+                ``[heads, n, n]``.
+            table: The φ table of this layer, if ``graphs.tables`` evaluated several layers
+                together.
         """
         if isinstance(graphs, Data):
             graphs = make_kernel(RaggedGraphs.from_data(graphs, x.dtype), self.backend)
@@ -158,7 +159,7 @@ class SpectrumAwareAttention(nn.Module):
             table=table,
         )
         dropout = self.dropout if self.training else 0.0
-        # Logits stay in full precision under autocast: φ₁ and ψ are steep where they matter.
+        # Under autocast, logits stay in full precision: φ₁ and ψ are steep where they matter.
         with torch.autocast(x.device.type, enabled=False):
             terms = terms.to(graphs.graphs.eigenvectors.dtype)
             attended, attention = graphs.attend(terms, dropout, return_attention=return_attention)
@@ -169,7 +170,7 @@ class SpectrumAwareAttention(nn.Module):
         return x.view(-1, self.heads, self.channels // self.heads)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
-        """Its parameters by what they are for."""
+        """Returns the parameters of each part."""
         names = {
             "φ₁": ("phi1",),
             "φ₂": ("phi2",),

@@ -1,4 +1,4 @@
-"""Batch norm that keeps less for its backward pass, and what it cannot normalise."""
+"""Batch norm that keeps less for its backward pass, and a check for batches that are too small."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 
 class BatchNorm(nn.BatchNorm1d):
-    r"""``torch.nn.BatchNorm1d``, which without a scale of its own needs only its output to go back.
+    r"""A ``torch.nn.BatchNorm1d`` whose backward pass, without affine, needs only its output.
 
     .. math::
         \frac{\partial L}{\partial x} = \frac{1}{\sigma} \bigl( g - \overline{g} -
         y \, \overline{g \odot y} \bigr), \qquad g = \frac{\partial L}{\partial y}
 
-    The output is kept anyway, by the layer that it goes into; the input is not.
+    The next layer keeps the output anyway. The input is not kept.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ class BatchNorm(nn.BatchNorm1d):
         return _Normalize.apply(input, *running, momentum, self.eps)
 
     def describe(self) -> tuple[str, ...]:
-        """In a few words, line by line."""
+        """Returns a short description, one string per line."""
         return "batch norm", "scales and shifts" if self.affine else "without affine"
 
 
@@ -57,7 +57,7 @@ class _Normalize(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
         y, inverse = ctx.saved_tensors
-        # Batch norm of y, whose mean is 0 and whose deviation is taken for 1, with a scale of 1/σ.
+        # Batch norm of y, with mean 0, a standard deviation taken as 1, and a scale of 1/σ.
         mean, one = torch.zeros_like(inverse), torch.ones_like(inverse)
         d_x, _, _ = torch.ops.aten.native_batch_norm_backward(
             d_y, y, inverse, None, None, mean, one, True, ctx.eps, [True, False, False]
@@ -66,7 +66,7 @@ class _Normalize(torch.autograd.Function):
 
 
 def check_batch_norm(module: nn.Module, num_nodes: int) -> None:
-    """Raises an error that says what to do where one node is all there is to normalise over."""
+    """Raises an error that says what to do if a batch norm in training gets only one node."""
     norms = (m for m in module.modules() if isinstance(m, nn.BatchNorm1d))
     if num_nodes < 2 and any(norm.training for norm in norms):
         raise ValueError(

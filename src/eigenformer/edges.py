@@ -1,4 +1,4 @@
-"""The edges of a batch, encoded: what they share, and how they are projected."""
+"""The encoded edges of a batch: the rows that they share, and how they are projected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eigenformer.encoders import FeatureEncoder
 from eigenformer.kernels.base import EdgeTerms
 from eigenformer.ragged import RaggedGraphs
 
-# Rows at a time: their hidden units stay in the cache.
+# Rows per piece: few enough for their hidden units to stay in the cache.
 _ROWS = 2048
 
 
@@ -21,16 +21,15 @@ _ROWS = 2048
 class Edges:
     r"""Encoded features :math:`e_{ij}` of the distinct edges :math:`j \to i` of a batch.
 
-    Each edge has a row of its own, or edges share a few rows. Attention takes *differences to a
-    pair that is no edge*, because what all pairs have in common cancels in the softmax, or is part
-    of the values; so nothing here is as large as all pairs of nodes.
+    Each edge has its own row, or the edges share a few rows. Attention uses *differences to a pair
+    without an edge*: a term that all pairs have in common cancels in the softmax or is part of the
+    values. So no tensor here is as large as all pairs of nodes.
 
     Args:
-        rows: ``[M, d]``, one for each column of ``RaggedGraphs.edge_index``; or those that are
-            shared.
-        no_edge: :math:`e_{ij}` of a pair that is no edge, ``[d]`` (default: zeros).
-        kinds: ``[M]``, where many edges are alike: the row that each of them has.
-        coefficients: ``[M, F]``, where edges are linear in F features:
+        rows: ``[M, d]``, one row per column of ``RaggedGraphs.edge_index``; or the shared rows.
+        no_edge: :math:`e_{ij}` of a pair without an edge, ``[d]`` (default: zeros).
+        kinds: ``[M]``, the row of each edge, if edges of the same kind share a row.
+        coefficients: ``[M, F]``, if edges are linear in F features:
             :math:`e_{ij} = e_{none} + \sum_f a_{ij}[f] \, rows[f]`.
     """
 
@@ -41,8 +40,10 @@ class Edges:
 
     @classmethod
     def encode(cls, encoder: FeatureEncoder, edge_attr: Tensor, graphs: RaggedGraphs) -> Edges:
-        """Raw features, one row per edge given, with rows that edges share where the encoder
-        knows of such. Parallel edges are summed, and then share nothing.
+        """Encodes raw features, given as one row per input edge.
+
+        Edges share rows if the encoder supports it. If there are parallel edges, their encoded
+        features are summed and no rows are shared.
         """
         no_edge = encoder.no_edge()
         if graphs.edge_slot is None:
@@ -57,7 +58,7 @@ class Edges:
     def of(
         cls, edge_attr: Tensor | Edges, graphs: RaggedGraphs, no_edge: Tensor | None = None
     ) -> Edges:
-        """Edges as they are, checked; or encoded features with one row per edge given."""
+        """Checks and returns edges, or makes them of encoded features, one row per input edge."""
         if isinstance(edge_attr, Tensor):
             _check_rows(edge_attr, graphs.num_edges)
             return cls(graphs.sum_parallel(edge_attr), no_edge)
@@ -65,7 +66,7 @@ class Edges:
         return edge_attr
 
     def check(self, edges: int) -> None:
-        """Raises an error where these are not the edges of a batch with so many distinct ones."""
+        """Raises an error if these do not fit a batch with this number of distinct edges."""
         if self.kinds is not None and self.coefficients is not None:
             raise ValueError("edge_attr: edges have kinds or coefficients, not both")
         of_edges = next(x for x in (self.kinds, self.coefficients, self.rows) if x is not None)
@@ -82,7 +83,7 @@ class Edges:
             )
 
     def project(self, weight: Tensor, bias: Tensor) -> Tensor:
-        r""":math:`W e_{ij} + b` for each edge, ``[M, out]``. What edges share is projected once."""
+        r"""Returns :math:`W e_{ij} + b` of each edge, ``[M, out]``. Projects shared rows once."""
         if self.coefficients is not None:
             start = bias if self.no_edge is None else F.linear(self.no_edge, weight, bias)
             shared = F.linear(self.rows, weight).t()
@@ -97,8 +98,8 @@ class Edges:
         hidden: nn.Linear | None = None,
         logit_weight: Tensor | None = None,
     ) -> tuple[Tensor, EdgeTerms]:
-        r"""What edges add to attention: :math:`W_E e_{none} + b`, ``[d]``, which every pair of
-        nodes has, and the differences to it at edges.
+        r"""Returns what edges add to attention: :math:`W_E e_{none} + b`, ``[d]``, for every pair
+        of nodes, and the differences to it at edges.
 
         .. math::
             \sum_j \alpha_{ij} W_E e_{ij} = \sum_j \alpha_{ij} W_E e_{none}
@@ -108,9 +109,9 @@ class Edges:
 
         Args:
             value: :math:`W_E`.
-            heads: H.
+            heads: H, the number of heads.
             hidden: :math:`W_A`, for feature attention.
-            logit_weight: :math:`W_R`, ``[H, d / H]``, with it.
+            logit_weight: :math:`W_R`, ``[H, d / H]``, for feature attention.
         """
         none = self.rows.new_zeros(self.rows.size(1)) if self.no_edge is None else self.no_edge
         none = none[None]
@@ -123,9 +124,9 @@ class Edges:
         return everywhere, EdgeTerms(values, logits, self.kinds, self.coefficients)
 
     def _logits(self, none: Tensor, hidden: nn.Linear, logit_weight: Tensor) -> Tensor:
-        """W_R ρ(W_A e_ij) − W_R ρ(W_A e_none), ``[rows or M, heads]``.
+        """Returns W_R ρ(W_A e_ij) − W_R ρ(W_A e_none), ``[rows or M, heads]``.
 
-        The second part, as the bias of W_R, is added to every pair and cancels in the softmax.
+        The second term, like the bias of W_R, is common to all pairs and cancels in the softmax.
         """
         weight, bias = hidden.weight.t(), hidden.bias
         with torch.autocast(self.rows.device.type, enabled=False):
@@ -140,15 +141,16 @@ class Edges:
 
 
 def _check_rows(rows: Tensor, edges: int) -> None:
-    if not torch.compiler.is_compiling() and len(rows) != edges:  # sizes may be symbols there
+    if not torch.compiler.is_compiling() and len(rows) != edges:  # sizes may be symbolic there
         raise ValueError(f"edge_attr: {len(rows)} rows, expected one for each of {edges}")
 
 
 def relu_logits(x: Tensor, weight: Tensor, bias: Tensor, heads: Tensor) -> Tensor:
-    r"""A ReLU layer, summed head by head: :math:`W_R^h \, \rho(x W + b)`, ``[rows, H]``.
+    r"""Computes a ReLU layer, summed per head: :math:`W_R^h \, \rho(x W + b)`, ``[rows, H]``.
 
-    Keeps nothing as large as the hidden units: computes them piece by piece, and once more on the
-    way back. What is compiled is not cut up: a compiler would count the pieces.
+    Keeps nothing as large as the hidden units: they are computed piece by piece, and again in the
+    backward pass. Compiled code does not split the rows, because a compiler would fix the number
+    of pieces.
 
     Args:
         x: ``[rows, F]``.
@@ -166,7 +168,7 @@ def relu_logits(x: Tensor, weight: Tensor, bias: Tensor, heads: Tensor) -> Tenso
 
 
 class _ReLULogits(torch.autograd.Function):
-    """relu(x W) S."""
+    """Computes relu(x W) S."""
 
     @staticmethod
     def forward(x: Tensor, w: Tensor, s: Tensor) -> Tensor:

@@ -15,43 +15,45 @@ from eigenformer.ragged import name_graph
 
 
 class FeatureEncoder(nn.Module, ABC):
-    """Encodes the rows of a feature matrix, and knows what it cannot encode."""
+    """Encodes the rows of a feature matrix, and finds rows that it cannot encode."""
 
     @abstractmethod
     def forward(self, features: Tensor) -> Tensor:
-        """``[rows, *] → [rows, d]``."""
+        """Encodes the features: ``[rows, *] → [rows, d]``."""
 
     def invalid(self, features: Tensor) -> tuple[Tensor, str] | None:
-        """What is wrong with ``features``: the rows concerned and the reason; None if nothing."""
+        """Returns the invalid rows of ``features`` and the reason, or None if all are valid."""
         return None
 
     def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Where there are but few different rows: all that can occur, and which each row is.
+        """Returns all possible distinct rows, and for each row the index of its kind.
 
-        Encoding those and picking is the same as encoding every row, and cheaper.
+        Returns None unless there are only a few. Encoding the kinds and then selecting from them
+        gives the same result as encoding every row, and is cheaper.
         """
         return None
 
     def factors(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Where the encoding is linear: a few vectors ``[F, d]`` and coefficients ``[rows, F]``.
+        """Returns the factors of a linear encoding: vectors ``[F, d]``, coefficients ``[rows, F]``.
 
-        Their product is what is added to :meth:`no_edge`.
+        The encoding is the product of coefficients and vectors, plus :meth:`no_edge`. Returns None
+        if the encoding is not linear or if factors save nothing.
         """
         return None
 
     def no_edge(self) -> Tensor | None:
-        """The vector of a pair of nodes that is no edge; None for zeros."""
+        """Returns the vector of a pair of nodes without an edge, or None for zeros."""
         return None
 
 
 class EmbeddingEncoder(FeatureEncoder):
-    """A vector per type, then a linear map: atom and bond types.
+    """Embeds types, such as atom and bond types, and applies a linear map.
 
     Args:
         channels: d, the width to encode to.
         num_types: Number of types.
         width: Width of the embedding.
-        no_edge_type: For edges: the type that means "no edge".
+        no_edge_type: The type that means "no edge", for an encoder of edges.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class EmbeddingEncoder(FeatureEncoder):
         self.linear = nn.Linear(width, channels)
 
     def forward(self, features: Tensor) -> Tensor:
-        # The map of each type, then of each row: there are fewer types than rows.
+        # Map the types, then look up the rows: there are fewer types than rows.
         return F.embedding(features.reshape(-1).long(), self.linear(self.embedding.weight))
 
     def invalid(self, features: Tensor) -> tuple[Tensor, str] | None:
@@ -80,13 +82,13 @@ class EmbeddingEncoder(FeatureEncoder):
 
 
 class CategoricalEncoder(FeatureEncoder):
-    """The sum of one embedding per column: OGB's atom and bond features.
+    """Sums one embedding per column, for OGB's atom and bond features.
 
     Every value is a real category, so the vector of "no edge" is zero.
 
     Args:
         channels: d, the width to encode to.
-        sizes: Number of categories of each column.
+        sizes: Number of categories per column.
     """
 
     def __init__(self, channels: int, sizes: Sequence[int]) -> None:
@@ -94,7 +96,7 @@ class CategoricalEncoder(FeatureEncoder):
         self.sizes = tuple(sizes)
         self.embedding = nn.Embedding(sum(sizes), channels)
         nn.init.xavier_uniform_(self.embedding.weight)
-        # All columns share one table; a column's categories start behind those before it.
+        # All columns share one table, in which the categories of each column follow one another.
         offsets = torch.tensor([0, *sizes]).cumsum(0)[:-1]
         self.register_buffer("offsets", offsets, persistent=False)
         self.offsets: Tensor
@@ -107,12 +109,12 @@ class CategoricalEncoder(FeatureEncoder):
 
 
 class LinearEncoder(FeatureEncoder):
-    """A linear map of numbers: colours, positions, distances, one-hot types.
+    """Applies a linear map to numbers: colours, positions, distances, one-hot types.
 
     Args:
         channels: d, the width to encode to.
         in_channels: Number of features.
-        bias: Whether it has a bias, which then is the vector of "no edge".
+        bias: Whether the map has a bias. The bias is then the vector of "no edge".
     """
 
     def __init__(self, channels: int, in_channels: int, bias: bool = True) -> None:
@@ -147,7 +149,7 @@ class LinearEncoder(FeatureEncoder):
 
 
 class OnesEncoder(FeatureEncoder):
-    """A vector of ones for every edge, whatever its features: an encoder without parameters.
+    """Encodes every edge as a vector of ones and ignores its features. Has no parameters.
 
     Args:
         channels: d, the width to encode to.
@@ -167,7 +169,7 @@ class OnesEncoder(FeatureEncoder):
 
 
 def build_encoder(spec: EncoderSpec, channels: int) -> FeatureEncoder:
-    """The encoder that a specification asks for, with new weights."""
+    """Builds an encoder from its specification, with new weights."""
     if isinstance(spec, EmbeddingSpec):
         return EmbeddingEncoder(channels, spec.num_types, spec.width, spec.no_edge_type)
     if isinstance(spec, CategoricalSpec):
@@ -180,7 +182,10 @@ def build_encoder(spec: EncoderSpec, channels: int) -> FeatureEncoder:
 def checked_features(
     batch: Data, attribute: str, encoder: FeatureEncoder, graph_of_row: Tensor
 ) -> Tensor:
-    """The attribute's values, or an error that names the attribute and the graph."""
+    """Returns the values of an attribute.
+
+    Raises an error that names the attribute and the graph if a value is missing or invalid.
+    """
     features = batch.get(attribute)
     if isinstance(encoder, OnesEncoder) or not len(graph_of_row):
         return graph_of_row.new_empty(len(graph_of_row), 0)

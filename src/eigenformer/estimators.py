@@ -1,4 +1,4 @@
-"""The model with scikit-learn's habits: ``fit``, ``predict``, ``score`` (extra ``sklearn``)."""
+"""Estimators with scikit-learn's interface: ``fit``, ``predict``, ``score`` (extra ``sklearn``)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ except ImportError:
     ) from None
 
 Graphs = Sequence[str] | Sequence[Data] | np.ndarray
-"""SMILES or PyG graphs, as a list, an array, or a column of pandas."""
+"""SMILES or PyG graphs, as a list, an array, or a pandas column."""
 
 
 class _Estimator(BaseEstimator):
@@ -80,7 +80,7 @@ class _Estimator(BaseEstimator):
         spectra = memory_spectra(archive)
         parts = self._parts(targets, config.seed)
         train, val = (GraphDataset(archive, spectra, indices=part) for part in parts)
-        # The caller's random numbers are none of our business.
+        # Leave the caller's random state unchanged.
         with torch.random.fork_rng(devices=[]), limited_threads(self.threads):
             model, target, _ = new_model(config, target, targets[parts[0]])
             self.history_ = fit_in_memory(model, target, config, train, val)
@@ -114,13 +114,13 @@ class _Estimator(BaseEstimator):
         return molecule_archive(graphs, self.featurizer)
 
     def _parts(self, targets: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """The graphs to train on and to validate with; those without any target are in neither."""
+        """Splits the graphs into training and validation; skips graphs without any target."""
         rows = targets.reshape(len(targets), -1)
         usable = np.flatnonzero(~np.isnan(rows).all(1))
         share = self.validation_fraction
         split = random_split(len(usable), (1 - share, share, 0.0), seed)
         train, val = usable[split == 0], usable[split == 1]
-        # Too few to spare some: the best epoch is then that of the best training loss.
+        # With too few graphs to hold any out, the best epoch is chosen on the training graphs.
         return (train, val) if len(val) else (usable, usable)
 
     def _config(self, archive: GraphArchive, target: Target, seed: int) -> RunConfig:
@@ -133,22 +133,25 @@ class _Estimator(BaseEstimator):
 
 
 class EigenformerRegressor(RegressorMixin, _Estimator):
-    """Predicts numbers for graphs or molecules, as scikit-learn's regressors do.
+    """Predicts numbers for graphs or molecules, with the interface of scikit-learn's regressors.
 
     Args:
-        preset: The trunk: one of the paper's models.
-        epochs: Length of training.
-        batch_size: Graphs per step.
-        learning_rate: Its peak.
-        validation_fraction: The share of the graphs that the best epoch is chosen by.
-        settings: Other settings of the model, for example ``{"layers": 4}``.
+        preset: The trunk of the model: the preset of one of the paper's models.
+        epochs: Number of training epochs.
+        batch_size: Graphs per training step.
+        learning_rate: The peak learning rate.
+        validation_fraction: The fraction of the graphs that is held out to choose the best epoch.
+        settings: Model settings that override the preset, for example ``{"layers": 4}``.
         featurizer: How SMILES become graphs: ``ogb`` or ``zinc``.
-        threads: Of PyTorch (default: its own choice).
-        random_state: Of everything random.
+        threads: Number of PyTorch threads (default: PyTorch's own choice).
+        random_state: The seed of everything random, or a generator to draw it from.
     """
 
     def fit(self, X: Graphs, y: Any) -> EigenformerRegressor:
-        """Trains on SMILES or PyG graphs; ``y`` is ``[n]`` or ``[n, targets]``, NaN if missing."""
+        """Trains on SMILES or PyG graphs.
+
+        ``y`` has shape ``[n]`` or ``[n, targets]``. Missing values are NaN.
+        """
         values = np.asarray(y, dtype=np.float32)
         self._flat = values.ndim == 1
         values = values.reshape(len(values), -1)
@@ -161,15 +164,15 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
         return self
 
     def predict(self, X: Graphs) -> np.ndarray:
-        """Numbers, in the units of ``y`` and in its shape."""
+        """Returns predictions with the units and number of dimensions of ``y``."""
         values = self._predict(X)
         return values[:, 0] if self._flat else values
 
 
 class EigenformerClassifier(ClassifierMixin, _Estimator):
-    """Predicts one of several classes, as scikit-learn's classifiers do.
+    """Predicts one of several classes, with the interface of scikit-learn's classifiers.
 
-    Takes what :class:`EigenformerRegressor` takes; classes may be anything that sorts.
+    Takes the same arguments as :class:`EigenformerRegressor`. Classes may be any sortable values.
     """
 
     def fit(self, X: Graphs, y: Any) -> EigenformerClassifier:
@@ -187,16 +190,19 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
         return self
 
     def predict(self, X: Graphs) -> np.ndarray:
-        """The most probable class of each."""
+        """Returns the most probable class of each graph."""
         return self.classes_[self.predict_proba(X).argmax(1)]
 
     def predict_proba(self, X: Graphs) -> np.ndarray:
-        """The probability of each class, in the order of ``classes_``."""
+        """Returns the probability of each class, in the order of ``classes_``."""
         return self._predict(X)
 
 
 def _listed(X: Graphs) -> list[Any]:
-    """One entry for each graph. A PyG graph is a sequence to NumPy: lists stay lists."""
+    """Returns a list with one entry per graph.
+
+    Lists are not converted to arrays, because NumPy treats a PyG graph as a sequence.
+    """
     if isinstance(X, list | tuple):
         return list(X)
     array = np.asarray(X, dtype=object)
@@ -208,7 +214,7 @@ def _listed(X: Graphs) -> list[Any]:
 
 
 def _features(graph: Data) -> Data:
-    """The graph without its target: what is asked for is given apart, and it is left as it is."""
+    """Returns a new graph with the features and edges only. Targets are passed separately."""
     kept = {k: v for k, v in graph.to_dict().items() if k in ("x", "edge_index", "edge_attr")}
     data = Data(**kept)
     data.num_nodes = graph.num_nodes

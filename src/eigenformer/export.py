@@ -13,13 +13,13 @@ from eigenformer.ragged import RaggedGraphs
 class SingleGraph(nn.Module):
     """Predicts for one graph of any size, from tensors instead of a PyG object.
 
-    The inputs are those of a :class:`torch_geometric.data.Data` that went through
-    :class:`LaplacianSpectrum`, with U as a matrix ``[n, k]``, and are not checked: edges must be
-    distinct, features known. Always computes in plain PyTorch operators, whatever the model's
-    ``backend``.
+    The inputs are the attributes of a :class:`torch_geometric.data.Data` after
+    :class:`LaplacianSpectrum`, with U as a matrix ``[n, k]``. They are not checked: edges must be
+    distinct, and features must be valid. Always uses plain PyTorch operators, whatever the
+    ``backend`` of the model.
 
     Args:
-        model: The model to wrap; put it in eval mode.
+        model: The model to wrap, in evaluation mode.
     """
 
     def __init__(self, model: Eigenformer) -> None:
@@ -34,9 +34,9 @@ class SingleGraph(nn.Module):
         eigenvalues: Tensor,
         eigenvectors: Tensor,
     ) -> Tensor:
-        """``[1, out]``, or ``[n, out]`` for a node task."""
+        """Returns predictions ``[1, out]``, or ``[n, out]`` for a node task."""
         n = x.size(0)
-        # Dense, unlike spectrum.node_degrees, because no shape may depend on the data here.
+        # Dense, unlike spectrum.node_degrees, because shapes must not depend on the data here.
         adjacency = torch.zeros(n, n, dtype=torch.bool, device=x.device)
         adjacency = adjacency.index_put(tuple(edge_index), adjacency.new_ones(()))
         adjacency = (adjacency | adjacency.T) & ~torch.eye(n, dtype=torch.bool, device=x.device)

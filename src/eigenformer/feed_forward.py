@@ -15,12 +15,12 @@ class FeedForward(nn.Sequential):
     .. math::
         W_2 \, \rho(W_1 x + b_1) + b_2
 
-    In training, without dropout, it keeps only its input, which the batch norm before it keeps
-    anyway, and computes the hidden units again on the way back.
+    In training without dropout, the network keeps only its input, which the preceding batch norm
+    keeps anyway. It computes the hidden units again in the backward pass.
 
     Args:
         channels: d, the width of the nodes.
-        width: Of the hidden layer.
+        width: The width of the hidden layer.
         dropout: Dropout inside and after the network.
     """
 
@@ -42,7 +42,7 @@ class FeedForward(nn.Sequential):
         return _FeedForward.apply(x, first.weight, first.bias, last.weight, last.bias)
 
     def describe(self) -> tuple[str, ...]:
-        """In a few words, line by line."""
+        """Returns a short description, one string per line."""
         first = cast(nn.Linear, self[0])
         channels, width = first.in_features, first.out_features
         dropout = (f"dropout {self.dropout:g}",) * bool(self.dropout)

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from pathlib import Path
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all: beside its place, to the disk, then renamed."""
+    """Writes a file completely or not at all.
+
+    Writes a temporary file in the same folder, flushes it to disk, and renames it.
+    """
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}~", dir=path.parent)

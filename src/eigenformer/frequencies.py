@@ -24,19 +24,19 @@ def sample_frequencies(
     whole_eigenspaces: bool = True,
     seeds: Sequence[int] | None = None,
 ) -> D:
-    r"""A shallow copy of the batch whose graphs use a random part of their frequencies.
+    r"""Returns a shallow copy of the batch in which graphs use a random part of their frequencies.
 
-    Adds ``frequency_weights`` ``[Σk]``: 1 for a frequency in use and 0 for one left out. Of a
-    graph of n nodes, :math:`\lceil f n \rceil` are in use.
+    Adds ``frequency_weights`` ``[Σk]``: 1 for a frequency in use and 0 for one left out. A graph
+    with n nodes uses :math:`\lceil f n \rceil` frequencies.
 
     Args:
         batch: Graphs with their spectra.
-        fraction: f.
-        whole_eigenspaces: Draw whole eigenspaces, rounded outwards, so that the result does not
-            depend on the choice of a basis. False is the paper's literal draw, frequency by
-            frequency, which does where an eigenvalue repeats.
-        seeds: One for each graph: its draw is then a function of its seed, whatever else is in
-            the batch (default: PyTorch's own random numbers).
+        fraction: f, the fraction of the frequencies.
+        whole_eigenspaces: Whether to sample whole eigenspaces, rounded up, so that the result does
+            not depend on the choice of a basis. False samples single frequencies, as the paper
+            literally does; the result then depends on the basis if an eigenvalue repeats.
+        seeds: One seed per graph. The sample of a graph then depends only on its seed, not on the
+            other graphs of the batch (default: PyTorch's global random numbers).
     """
     sizes = graph_sizes(batch)
     counts = frequency_counts(batch, sizes)
@@ -45,7 +45,7 @@ def sample_frequencies(
     values = batch.eigenvalues
     graph = graph_of_rows(counts, values.device)
     if whole_eigenspaces:
-        # The spectrum gives equal eigenvalues to an eigenspace, so equality finds it.
+        # All eigenvalues of an eigenspace are exactly equal (see spectrum.py).
         starts = torch.ones_like(graph)
         starts[1:] = ~((graph[1:] == graph[:-1]) & (values[1:] == values[:-1]))
         unit = starts.cumsum(0) - 1
@@ -53,13 +53,13 @@ def sample_frequencies(
         unit = torch.arange(len(graph), device=graph.device)
     count = unit.bincount()
     unit_graph = torch.empty_like(count).index_copy_(0, unit, graph)
-    # Sort by graph, at random within it; then take units while the graph is short of its share.
+    # Sort by graph, at random within each graph. Then take units until the graph has its share.
     chance = _random_numbers(unit_graph, seeds)
     order = chance.add(unit_graph).argsort()
     taken = count[order].cumsum(0) - count[order]
     before = torch.tensor([0, *accumulate(counts)][:-1], device=graph.device)
     share = torch.tensor(sizes, dtype=torch.float64, device=graph.device).mul(fraction)
-    # 0.2 · 5 is one frequency, whatever the rounding; and one is the least.
+    # 0.2 · 5 is one frequency, whatever the rounding. The minimum is one.
     share = share.sub(1e-9).ceil().clamp(min=1)
     keep = taken - before[unit_graph[order]] < share[unit_graph[order]]
     kept = torch.zeros_like(keep).index_copy_(0, order, keep)[unit]
@@ -69,12 +69,14 @@ def sample_frequencies(
 
 
 def sample_for(config: object, batch: D, seeds: Sequence[int] | None = None) -> D:
-    """The frequencies that an architecture's training uses; the batch itself where it uses all.
+    """Samples frequencies as the settings of a model ask for in training.
+
+    Returns the batch itself if the model uses all frequencies.
 
     Args:
-        config: The settings of a model, of any kind.
-        batch: Graphs with their spectra, if the model needs any.
-        seeds: As in :func:`sample_frequencies`.
+        config: The settings of a model of any kind.
+        batch: Graphs, with their spectra if the model needs them.
+        seeds: See :func:`sample_frequencies`.
     """
     if not isinstance(config, EigenformerConfig) or config.frequency_fraction == 1:
         return batch
@@ -83,14 +85,14 @@ def sample_for(config: object, batch: D, seeds: Sequence[int] | None = None) -> 
 
 
 class SampleFrequencies(BaseTransform):
-    """A random part of each graph's frequencies, drawn anew for each call.
+    """Samples a random part of each graph's frequencies, with a new sample per call.
 
-    Adds ``frequency_weights``, see :func:`sample_frequencies`; apply it to a batch, after
-    :class:`LaplacianSpectrum`.
+    Adds ``frequency_weights``; see :func:`sample_frequencies`. Apply this transform to a batch,
+    after :class:`LaplacianSpectrum`.
 
     Args:
-        fraction: The share of the frequencies.
-        whole_eigenspaces: Whether to draw whole eigenspaces.
+        fraction: The fraction of the frequencies.
+        whole_eigenspaces: Whether to sample whole eigenspaces.
     """
 
     def __init__(self, fraction: float, whole_eigenspaces: bool = True) -> None:
@@ -104,7 +106,7 @@ class SampleFrequencies(BaseTransform):
 
 
 def _random_numbers(graph: Tensor, seeds: Sequence[int] | None) -> Tensor:
-    """One number in [0, 1) per entry of ``graph``; with seeds, from a stream for each graph."""
+    """Returns one number in [0, 1) per entry of ``graph``. With seeds, each graph has a stream."""
     if seeds is None:
         return torch.rand(len(graph), dtype=torch.float64, device=graph.device)
     streams = [torch.Generator().manual_seed(seed) for seed in seeds]

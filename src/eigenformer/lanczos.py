@@ -10,31 +10,32 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 from scipy.sparse import csgraph
 
-# The null space of a graph with very many components does not fit into memory.
+# The limit for the null space: that of a graph with very many components does not fit in memory.
 _MOST_ENTRIES = 1 << 29
 
 
 def lowest_eigenpairs(
     row: np.ndarray, col: np.ndarray, num_nodes: int, k: int, gap: float
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """The k lowest eigenvalues of the normalised Laplacian, ascending, and their eigenvectors.
+    """Returns the k lowest eigenvalues of the normalised Laplacian, ascending, with eigenvectors.
 
-    First plain Lanczos, which is quick where the low frequencies are well separated (random
-    graphs); where that does not converge, shift-inverted (paths, meshes, anything with long
-    distances). Gives more than k where the k-th eigenspace reaches further, and None where
-    neither converges, or the graph is dense: a dense decomposition then always works.
+    Tries plain Lanczos first, which is fast if the low frequencies are well separated (random
+    graphs). If it does not converge, tries shift-inverted Lanczos (paths, meshes, any graph with
+    long distances). Returns more than k eigenpairs if the k-th eigenspace extends beyond k.
+    Returns None if neither converges or the graph is dense; a dense decomposition then always
+    works.
 
     Args:
-        row: Of every edge of the undirected simple graph, in both directions.
-        col: Likewise.
-        num_nodes: Of the graph.
-        k: How many eigenpairs.
-        gap: Eigenvalues closer than this are one.
+        row: The row of every edge of the simple undirected graph, in both directions.
+        col: The column of every edge, in the same order.
+        num_nodes: The number of nodes.
+        k: The number of eigenpairs.
+        gap: Eigenvalues closer than this count as one.
     """
     if len(row) > 0.05 * num_nodes**2:
         return None
     adjacency = sp.csr_array((np.ones(len(row)), (row, col)), shape=(num_nodes, num_nodes))
-    # With it comes D^½, with a 1 for an isolated node.
+    # `root` is D^½, with a 1 for an isolated node.
     normed, root = csgraph.laplacian(adjacency, normed=True, return_diag=True)
     laplacian: sp.csc_array = sp.csc_array(cast(sp.csr_array, normed))
 
@@ -58,7 +59,7 @@ def lowest_eigenpairs(
         return None
     if vectors is None:
         return None
-    # Rayleigh–Ritz once more over everything found: orders it and removes the last error.
+    # A final Rayleigh–Ritz step over all vectors sorts them and removes the remaining error.
     small = vectors.T @ (laplacian @ vectors)
     values, rotation = np.linalg.eigh((small + small.T) / 2)
     vectors = vectors @ rotation
@@ -75,10 +76,11 @@ def _sweep(
     gap: float,
     restarts: int,
 ) -> np.ndarray | None:
-    """Vectors spanning the ``k`` lowest eigenspaces, the ``known`` null space included.
+    """Returns vectors that span the eigenspaces of the ``k`` lowest eigenvalues.
 
-    Lanczos alone may miss copies of a repeated eigenvalue. So what it found is projected out
-    and it is asked again, until nothing at or below the k-th eigenvalue is left.
+    The ``known`` null space is included. Lanczos alone may miss copies of a repeated eigenvalue.
+    The vectors found so far are therefore projected out and Lanczos runs again, until nothing at
+    or below the k-th eigenvalue is left.
     """
     n = len(known)
     values, vectors = np.zeros(known.shape[1]), known
@@ -114,11 +116,11 @@ def _sweep(
 
 
 class _LargeSpaceError(Exception):
-    """The k-th eigenspace has so many dimensions that Lanczos is no longer the way."""
+    """Raised if the k-th eigenspace has too many dimensions for Lanczos."""
 
 
 def _end_of_space(values: np.ndarray, k: int, gap: float) -> float:
-    """The last of the ascending ``values`` that belongs to the k-th one's eigenspace."""
+    """Returns the last of the ascending ``values`` in the eigenspace of the k-th value."""
     if len(values) < k:
         return np.inf
     later = values[k - 1 :]

@@ -24,7 +24,7 @@ from eigenformer.ragged import RaggedGraphs
 
 
 class DegreeScaler(nn.Module):
-    r"""Lets a node know its degree, which attention alone cannot.
+    r"""Scales nodes by their degree, which attention alone does not see.
 
     .. math::
         \tilde{x}_i = \hat{x}_i \odot \theta_1 + \log(1 + d_i) \, \hat{x}_i \odot \theta_2
@@ -40,7 +40,7 @@ class DegreeScaler(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Starts as the identity: θ₁ = 1, θ₂ = 0."""
+        """Resets to the identity: θ₁ = 1, θ₂ = 0."""
         nn.init.ones_(self.theta1)
         nn.init.zeros_(self.theta2)
 
@@ -48,7 +48,7 @@ class DegreeScaler(nn.Module):
         return x * self.scale(degrees)
 
     def scale(self, degrees: Tensor) -> Tensor:
-        """θ₁ + log(1 + d_i) θ₂, ``[Σn, d]``."""
+        """Returns θ₁ + log(1 + d_i) θ₂, ``[Σn, d]``."""
         log_degrees = degrees.to(self.theta1.dtype).log1p()[:, None]
         return torch.addcmul(self.theta1, log_degrees, self.theta2)
 
@@ -62,20 +62,21 @@ class EigenformerLayer(nn.Module):
         x' &= \mathrm{BN}(x + \tilde{x}) \\
         x^{out} &= \mathrm{BN}(x' + \mathrm{FFN}(x'))
 
-    With a local branch, :math:`x' = \mathrm{BN}(x + \tilde{x} + \ell(x))`, see
-    :class:`LocalBranch`. Norms, feed-forward network and local branch are exchangeable: each is
-    a name, see ``options.py``, or a function that makes the part, see :mod:`eigenformer.parts`.
+    With a local branch, :math:`x' = \mathrm{BN}(x + \tilde{x} + \ell(x))`; see
+    :class:`LocalBranch`. The norms, the feed-forward network and the local branch are exchangeable
+    parts. Each is given by name (see ``options.py``) or as a function that makes the part (see
+    :mod:`eigenformer.parts`).
 
     Args:
         channels: d, the width of nodes and edges.
         ffn_width: Hidden width of the feed-forward network (default: d).
-        degree_scaler: Whether the layer has a degree scaler of its own.
-        norm_affine: Whether its batch norms scale and shift.
-        dropout: Dropout after the attention and inside and after the feed-forward network.
+        degree_scaler: Whether the layer has its own degree scaler.
+        norm_affine: Whether the batch norms have a learned scale and shift.
+        dropout: Dropout after the attention, and inside and after the feed-forward network.
         attention_dropout: Dropout on the attention weights.
-        norm: BN.
-        feed_forward: FFN.
-        local_branch: ℓ, messages along edges; None for none.
+        norm: BN, the norm.
+        feed_forward: FFN, the feed-forward network.
+        local_branch: ℓ, messages along edges (default: no local branch).
         edge_features: Whether edges carry features.
         attention: Further arguments of :class:`SpectrumAwareAttention`.
     """
@@ -110,11 +111,11 @@ class EigenformerLayer(nn.Module):
         self.ffn = make_feed_forward(feed_forward, channels, width, dropout)
         self.dropout = nn.Dropout(dropout)
         self._norms_take_graphs = takes_graphs(self.norm1)
-        # What another network gives may be part of what it keeps for its way back.
+        # Another network may keep its output for the backward pass, so it must not be changed.
         self._adds_in_place = isinstance(self.ffn, FeedForward)
 
     def reset_parameters(self) -> None:
-        """Starts again from new random weights."""
+        """Draws new initial weights."""
         self.attention.reset_parameters()
         for part in (self.local, self.degree_scaler, self.norm1, self.norm2, self.ffn):
             for module in () if part is None else _resettable(part):
@@ -122,11 +123,11 @@ class EigenformerLayer(nn.Module):
 
     @property
     def norms(self) -> tuple[nn.Module, nn.Module]:
-        """The norm behind the attention, and that behind the feed-forward network."""
+        """The norm after the attention and the norm after the feed-forward network."""
         return self.norm1, self.norm2
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
-        """Its parameters by what they are for; the lists of what it does not have are empty."""
+        """Returns the parameters of each part. The list of a missing part is empty."""
         parts = self.attention.parts()
         for part, modules in (
             ("local branch", (self.local,)),
@@ -147,8 +148,8 @@ class EigenformerLayer(nn.Module):
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Updates the nodes.
 
-        Takes what :class:`SpectrumAwareAttention` takes. ``degree_scale`` is that of a
-        :class:`DegreeScaler` which several layers share, for a layer that has none of its own.
+        Takes the same arguments as :class:`SpectrumAwareAttention`. A layer without its own degree
+        scaler takes ``degree_scale`` from a :class:`DegreeScaler` that several layers share.
         """
         if isinstance(graphs, Data):
             structure = RaggedGraphs.from_data(graphs, x.dtype)
@@ -164,7 +165,7 @@ class EigenformerLayer(nn.Module):
         residual = x
         if self.local is not None:
             residual = x + self.local(x, graphs.graphs, edge_attr)
-        # As few passes, and as few tensors, as there are: a step's memory is made of these.
+        # Use as few passes and tensors as possible: they make up the memory of a training step.
         if degree_scale is None:
             x = residual + attended
         else:
@@ -181,7 +182,7 @@ class EigenformerLayer(nn.Module):
 
 
 def _resettable(part: nn.Module) -> list[Any]:
-    """The part if it can draw new weights, else its children that can."""
+    """Returns the part if it can draw new weights, and otherwise its descendants that can."""
     if hasattr(part, "reset_parameters"):
         return [part]
     return [module for child in part.children() for module in _resettable(child)]

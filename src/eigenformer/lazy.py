@@ -1,4 +1,4 @@
-"""Public names that are loaded when first used: importing a package does not load PyTorch."""
+"""Public names that are loaded on first use, so that importing a package does not load PyTorch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 def lazy_names(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A package's ``__getattr__`` and ``__dir__``.
+    """Returns ``__getattr__`` and ``__dir__`` for a package.
 
     Args:
-        package: Its name.
-        homes: Its public names, each with the module that defines it.
+        package: The name of the package.
+        homes: The public names of the package, each with the module that defines it.
     """
 
     def get(name: str) -> Any:
@@ -30,6 +30,6 @@ def lazy_names(
 
 
 def find(place: str) -> Any:
-    """What ``module:name`` says, imported now."""
+    """Imports and returns the object that ``module:name`` refers to."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)

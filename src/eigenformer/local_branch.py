@@ -10,16 +10,17 @@ from eigenformer.ragged import RaggedGraphs
 
 
 class LocalBranch(nn.Module):
-    r"""Sums messages of a node's neighbours, as GINE in `"Strategies for Pre-training Graph Neural
-    Networks" <https://arxiv.org/abs/1905.12265>`_; beside attention, as in `"Recipe for a General,
-    Powerful, Scalable Graph Transformer" <https://arxiv.org/abs/2205.12454>`_.
+    r"""Sums messages from the neighbours of a node, as GINE does in `"Strategies for Pre-training
+    Graph Neural Networks" <https://arxiv.org/abs/1905.12265>`_. Runs beside attention, as in
+    `"Recipe for a General, Powerful, Scalable Graph Transformer"
+    <https://arxiv.org/abs/2205.12454>`_.
 
     .. math::
         \ell_i = W_2 \, \rho \Bigl( W_1 \bigl( x_i + \sum_{j \to i} \rho(x_j + W_E e_{ij}) \bigr)
         \Bigr)
 
-    where :math:`j` runs over the edges :math:`j \to i`, PyG's columns :math:`(j, i)`, and parallel
-    edges count once, with the sum of their features.
+    where :math:`j` runs over the edges :math:`j \to i`, the columns :math:`(j, i)` of PyG's
+    ``edge_index``. Parallel edges count once, with the sum of their features.
 
     Args:
         channels: d, the width of nodes and edges.
@@ -41,7 +42,7 @@ class LocalBranch(nn.Module):
                 module.reset_parameters()
 
     def forward(self, x: Tensor, graphs: RaggedGraphs, edges: Edges | None = None) -> Tensor:
-        """``[Σn, d] → [Σn, d]``; ``edges`` where the branch was made with ``edge_features``."""
+        """Computes ``[Σn, d] → [Σn, d]``. Pass ``edges`` if the branch has ``edge_features``."""
         source, target = graphs.edge_index
         messages = x.index_select(0, source)
         if self.edge is not None and edges is not None:
@@ -50,5 +51,5 @@ class LocalBranch(nn.Module):
         return self.dropout(self.out(F.relu(self.hidden(total))))
 
     def describe(self) -> tuple[str, ...]:
-        """In a few words, line by line."""
+        """Returns a short description, one string per line."""
         return "plus local branch", "along edges"

@@ -1,6 +1,6 @@
-"""A trained model as a folder: ``model.safetensors`` and ``model.json``, and no pickles.
+"""A trained model as a folder: ``model.safetensors`` and ``model.json``, without pickles.
 
-The weights are plain tensors; the JSON says everything else that is needed to predict: the
+The weights are plain tensors. The JSON file holds everything else needed to predict: the
 architecture, how features are made, what the outputs mean, and how targets were standardised.
 """
 
@@ -36,24 +36,24 @@ _FORMAT = 2
 
 
 class ModelFolderError(ValueError):
-    """A folder that holds no model, or a damaged one."""
+    """Raised if a folder does not hold a model, or holds a damaged one."""
 
 
 @dataclass(frozen=True)
 class ModelCard(Settings):
-    """All that is to be known about a model besides its weights.
+    """Everything to know about a model except its weights.
 
     Args:
-        architecture: Its settings.
-        target: What it predicts; None for a model that was not trained here.
-        input_format: How raw inputs become its graphs.
-        data: What it was trained on.
-        training: How it was trained.
-        preset: Where its settings started from.
-        seed: Of its training.
-        epoch: The epoch these weights are from, counted from 1.
-        validation: Their metric on the validation set.
-        format: Of the folder.
+        architecture: The settings of the model.
+        target: What the model predicts; None for a model that was not trained here.
+        input_format: How raw inputs become graphs for the model.
+        data: The data the model was trained on.
+        training: How the model was trained.
+        preset: The preset that the settings started from.
+        seed: The seed of the training.
+        epoch: The epoch that the weights come from, counted from 1.
+        validation: The metric of these weights on the validation set.
+        format: The format version of the folder.
     """
 
     architecture: ModelConfig
@@ -73,7 +73,10 @@ class ModelCard(Settings):
 
 
 def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) -> None:
-    """Writes both files, each at once; weights first, so that the JSON always has them."""
+    """Writes both files, each completely or not at all.
+
+    Writes the weights first, so that a JSON file never lacks its weights.
+    """
     from safetensors.torch import save
 
     folder = Path(folder)
@@ -82,8 +85,8 @@ def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) 
         name: tensor.detach().cpu().contiguous().clone()
         for name, tensor in model.state_dict().items()
     }
-    # One entry only: safetensors writes several in any order, and the same weights are to give
-    # the same file.
+    # Use one entry only: safetensors writes several in any order, but equal weights should give
+    # equal files.
     write_atomic(folder / WEIGHTS, save(tensors, {"sha256": _digest(tensors)}))
     card = card or ModelCard(model.config)
     text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
@@ -91,7 +94,7 @@ def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) 
 
 
 def load_model(folder: str | Path, backend: Backend = "auto") -> tuple[Model, ModelCard]:
-    """The model of a folder, in evaluation mode, and its card. Executes nothing it reads."""
+    """Loads the model in a folder, in evaluation mode, and its card. Executes no code it reads."""
     from eigenformer.models import build_model
 
     card = read_card(folder)
@@ -111,7 +114,7 @@ def load_model(folder: str | Path, backend: Backend = "auto") -> tuple[Model, Mo
 
 
 def read_card(folder: str | Path) -> ModelCard:
-    """The card alone: needs no PyTorch."""
+    """Reads only the card, without importing PyTorch."""
     file = Path(folder) / CARD
     try:
         values = json.loads(file.read_text("utf-8"))
@@ -126,7 +129,7 @@ def read_card(folder: str | Path) -> ModelCard:
 
 
 def _run_beside(folder: Path) -> dict[str, Any] | None:
-    """The settings of the run that wrote a model; None where the model was given away alone."""
+    """Returns the settings of the run that wrote a model, or None if the folder has none."""
     import yaml
 
     try:
@@ -137,7 +140,7 @@ def _run_beside(folder: Path) -> dict[str, Any] | None:
 
 
 def read_weights(folder: str | Path) -> dict[str, Tensor]:
-    """The tensors of a folder, checked against their checksum."""
+    """Reads the tensors in a folder and verifies their checksum."""
     from safetensors import SafetensorError, safe_open
 
     file = Path(folder) / WEIGHTS

@@ -1,4 +1,4 @@
-"""What to say about a name that nobody knows: the nearest one that somebody does."""
+"""Error messages for unknown names, which suggest the nearest known name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """The message for an unknown ``name``; ``what`` is what to call it."""
-    # Compared without case: 'Smiles' is nearer to 'SMILES' than to any other name.
+    """Returns the error message for an unknown ``name``. ``what`` is how the message calls it."""
+    # Ignore case: 'Smiles' is nearer to 'SMILES' than to any other name.
     spelled = {known_name.lower(): known_name for known_name in known}
     near = difflib.get_close_matches(name.lower(), spelled, n=1, cutoff=0.0)
     if not near:

@@ -1,4 +1,4 @@
-"""Node potentials: what a learned filter of the spectrum says about each node by itself."""
+"""Node potentials: a learned filter of the spectrum, evaluated for each node with itself."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class NodePotentials(nn.Module):
         p_i[c] = \sum_k u_k[i]^2 \, \phi^c(\lambda_k), \qquad
         x_i' = x_i + W \, \mathrm{BN}(p_i)
 
-    A node potential is the diagonal of a learned filter :math:`U \phi(\Lambda) U^\top`: the
-    factorisation of the paper's attention, for a node with itself. A softmax average of equal
-    features is those features again, so without potentials the structure reaches a node only
-    through its degree and its edges. Like attention, potentials depend neither on the signs of
-    eigenvectors nor on the basis of an eigenspace. They need no pairs of nodes.
+    Node potentials are the diagonal of a learned filter :math:`U \phi(\Lambda) U^\top`. This is the
+    factorisation of the paper's attention, for a node with itself. The softmax average of equal
+    features is the same features again. Without potentials, the structure therefore reaches a node
+    only through its degree and its edges. Like attention, potentials depend neither on the signs
+    of eigenvectors nor on the basis of an eigenspace. They do not need pairs of nodes.
 
     Args:
         channels: d, the width of the nodes.
-        potentials: How many filters.
+        potentials: The number of filters.
         width: The hidden width of each :math:`\phi`.
-        gain: The initial scale of their weights, see :class:`ScalarMLP`.
+        gain: The scale of the initial weights of each :math:`\phi`; see :class:`ScalarMLP`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class NodePotentials(nn.Module):
         return x + self.linear(self.norm(self.potentials(graphs).to(x.dtype)))
 
     def potentials(self, graphs: RaggedGraphs) -> Tensor:
-        """p, ``[Σn, potentials]``."""
+        """Returns the potentials p, ``[Σn, potentials]``."""
         values, heads = graphs.eigenvalues, self.phi.heads
         with torch.autocast(values.device.type, enabled=False):
             importance = self.phi(values.expand(heads, -1)).t()
@@ -62,7 +62,7 @@ class NodePotentials(nn.Module):
 
 
 def _blocks(graphs: RaggedGraphs, entries: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Graph by graph: its matrix ``[n, k]`` of ``entries``, and its k ``rows``."""
+    """Yields, for each graph, its matrix ``[n, k]`` of ``entries`` and its k ``rows``."""
     counts = [n * k for n, k in zip(graphs.sizes, graphs.frequencies, strict=True)]
     matrices, parts = entries.split(counts), rows.split(list(graphs.frequencies))
     for n, k, matrix, part in zip(graphs.sizes, graphs.frequencies, matrices, parts, strict=True):
@@ -70,7 +70,7 @@ def _blocks(graphs: RaggedGraphs, entries: Tensor, rows: Tensor) -> Iterator[tup
 
 
 class _Diagonals(torch.autograd.Function):
-    """The diagonals of U diag(f) Uᵀ for columns f, graph by graph, with few small tensors."""
+    """Computes the diagonals of U diag(f) Uᵀ for columns f, per graph, with few small tensors."""
 
     @staticmethod
     def forward(ctx: Any, importance: Tensor, graphs: RaggedGraphs) -> Tensor:

@@ -1,21 +1,21 @@
-"""The named choices, shared by the settings and the code they choose."""
+"""Named choices, shared by the settings and the code that they select."""
 
 from typing import Literal
 
 Backend = Literal["auto", "literal", "torch", "native"]
-"""How attention is computed: ``literal`` is the oracle, ``auto`` the fastest that fits."""
+"""How attention is computed. ``literal`` is the oracle; ``auto`` is the fastest that fits."""
 
 Psi = Literal["signed_sqrt", "identity"]
 """ψ, applied to the product of queries and keys."""
 
 Pooling = Literal["sum", "mean", "none"]
-"""From nodes to a graph; ``none`` predicts for every node."""
+"""How nodes are pooled into a graph. ``none`` predicts for every node."""
 
 DegreeScaling = Literal["shared", "per_layer", "none"]
-"""Where θ lives: one pair for all layers, one per layer, or no degree scaler."""
+"""Which layers share θ: one pair for all layers, one pair per layer, or no degree scaler."""
 
 FrequencyDraw = Literal["eigenspaces", "literal"]
-"""What a random subset of frequencies is made of: whole eigenspaces, or single frequencies."""
+"""What a sample of the frequencies consists of: whole eigenspaces, or single frequencies."""
 
 NORMS = {
     "batch_norm": "eigenformer.batch_norm:BatchNorm",
@@ -23,22 +23,22 @@ NORMS = {
     "graph_norm": "torch_geometric.nn:GraphNorm",
     "instance_norm": "torch_geometric.nn:InstanceNorm",
 }
-"""The norms of a layer by name, and the class of each."""
+"""The class of each norm of a layer, by name."""
 
 FEED_FORWARDS = {"mlp": "eigenformer.feed_forward:FeedForward"}
-"""The feed-forward networks of a layer by name, and the class of each."""
+"""The class of each feed-forward network of a layer, by name."""
 
 LOCAL_BRANCHES = {"gine": "eigenformer.local_branch:LocalBranch"}
-"""The local branches of a layer by name, and the class of each."""
+"""The class of each local branch of a layer, by name."""
 
 Convolution = Literal["gcn", "gin", "gine", "gated", "gps"]
-"""The layers of a message-passing network."""
+"""The type of the layers of a message-passing network."""
 
 InitialBias = Literal["random", "targets"]
-"""The bias of the head before training: random, or what suits the training targets."""
+"""The initial bias of the head: random, or fitted to the training targets."""
 
 SplitBy = Literal["column", "random", "stratified", "scaffold"]
-"""Where train, val and test come from: the data itself, chance, or molecular scaffolds."""
+"""How train, val and test are split: by the data itself, at random, or by molecular scaffold."""
 
 Precision = Literal["32", "bf16", "16", "64"]
-"""Numbers to compute with; ``bf16`` and ``16`` are mixed precision."""
+"""The floating-point precision to compute in. ``bf16`` and ``16`` are mixed precision."""

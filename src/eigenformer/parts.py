@@ -1,8 +1,11 @@
-"""The exchangeable parts of a model: by name, see ``options.py``, or by what makes them.
+"""The exchangeable parts of a model, given by name (see ``options.py``) or as a function.
 
-Whatever makes a part is called as the classes here are: a norm with the width; a feed-forward
-network with the width, its hidden width and dropout; a local branch with the width, whether edges
-carry features, and dropout; a head with the width and the number of outputs.
+A function that makes a part takes the same arguments as the classes here:
+
+- a norm: the width;
+- a feed-forward network: the width, its hidden width, and dropout;
+- a local branch: the width, whether edges carry features, and dropout;
+- a head: the width and the number of outputs.
 """
 
 from __future__ import annotations
@@ -19,31 +22,32 @@ from eigenformer.nearest import unknown
 from eigenformer.options import FEED_FORWARDS, LOCAL_BRANCHES, NORMS
 
 Part = str | Callable[..., nn.Module]
-"""A part's name, or what makes it."""
+"""The name of a part, or a function that makes it."""
 
 
 def make_norm(norm: Part, channels: int, affine: bool = False) -> nn.Module:
-    """A norm; ``affine`` is whether a batch norm scales and shifts."""
+    """Makes a norm. ``affine`` is whether a batch norm has a learned scale and shift."""
     make = _maker("norm", norm, NORMS)
     return BatchNorm(channels, affine=affine) if make is BatchNorm else make(channels)
 
 
 def make_feed_forward(network: Part, channels: int, width: int, dropout: float) -> nn.Module:
-    """A feed-forward network, ``[Σn, d] → [Σn, d]``."""
+    """Makes a feed-forward network, ``[Σn, d] → [Σn, d]``."""
     return _maker("feed_forward", network, FEED_FORWARDS)(channels, width, dropout)
 
 
 def make_local_branch(
     branch: Part, channels: int, edge_features: bool, dropout: float
 ) -> nn.Module:
-    """A local branch: called with nodes ``[Σn, d]``, RaggedGraphs, and Edges or None."""
+    """Makes a local branch, which takes nodes ``[Σn, d]``, RaggedGraphs, and Edges or None."""
     return _maker("local_branch", branch, LOCAL_BRANCHES)(channels, edge_features, dropout)
 
 
 def make_head(channels: int, out_channels: int, layers: int = 1) -> nn.Module:
-    """From a graph or a node to its predictions: a linear map, or a network that narrows.
+    """Makes a head, which maps a graph or a node to its predictions.
 
-    Each hidden layer has half the width of the one before it, and a ReLU.
+    A head is a linear map, or a network in which each hidden layer has half the width of the
+    previous one and a ReLU.
     """
     modules: list[nn.Module] = []
     for _ in range(layers - 1):
@@ -55,12 +59,16 @@ def make_head(channels: int, out_channels: int, layers: int = 1) -> nn.Module:
 
 
 def takes_graphs(norm: nn.Module) -> bool:
-    """Whether a norm is told which graph each node is in, as many of PyG's are."""
+    """Returns whether a norm takes the graph of each node, as many of PyG's norms do."""
     return "batch" in inspect.signature(norm.forward).parameters
 
 
 def describe(part: nn.Module) -> tuple[str, ...]:
-    """A part in a few words, line by line: its own, or what it is called."""
+    """Returns a short description of a part, one string per line.
+
+    Uses the part's own ``describe`` if it has one. Otherwise describes linear maps by their sizes,
+    and any other part by its class name.
+    """
     own = getattr(part, "describe", None)
     if own is not None:
         return own()

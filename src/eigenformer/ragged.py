@@ -1,4 +1,4 @@
-"""A PyG batch as plain ragged tensors, checked once: what the layers compute on."""
+"""A PyG batch as plain ragged tensors, checked once: the input of the layers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class RaggedGraphs:
     """The structure of a batch of graphs: spectra, edges and degrees, without padding.
 
     Args:
-        sizes: Nodes of each graph.
-        frequencies: Eigenpairs of each graph; equal to ``sizes`` for full spectra.
+        sizes: Number of nodes per graph.
+        frequencies: Number of eigenpairs per graph; equal to ``sizes`` for full spectra.
         eigenvalues: ``[Σk]``, graph after graph.
         eigenvectors: ``[Σ n·k]``, the matrices U of all graphs, row by row, graph after graph.
         frequency_weights: ``[Σk]``, 1 for a frequency in use and 0 for one left out
             (default: all in use).
         edge_index: ``[2, M]`` distinct (source, target) pairs.
-        edge_slot: For each edge given, its place in ``edge_index``; None where it is the same,
-            which it is without parallel edges.
-        degrees: ``[Σn]``, distinct neighbours of each node in the undirected graph.
-        node_graph: ``[Σn]``, the graph each node belongs to.
+        edge_slot: The column in ``edge_index`` of each input edge; None if the input has no
+            parallel edges, because the columns are then the same.
+        degrees: ``[Σn]``, number of distinct neighbours of each node in the undirected graph.
+        node_graph: ``[Σn]``, the graph that each node belongs to.
     """
 
     sizes: tuple[int, ...]
@@ -41,9 +41,9 @@ class RaggedGraphs:
 
     @classmethod
     def from_data(cls, data: Data, dtype: torch.dtype | None = None) -> RaggedGraphs:
-        """Reads and checks a PyG ``Data`` or ``Batch`` that carries a spectrum.
+        """Reads and checks a PyG ``Data`` or ``Batch`` with a spectrum.
 
-        ``dtype`` is the type to compute in (default: that of the spectrum).
+        ``dtype`` is the type to compute in (default: the type of the spectrum).
         """
         sizes = graph_sizes(data)
         node_graph = graph_of_rows(sizes, _device(data))
@@ -71,11 +71,11 @@ class RaggedGraphs:
 
     @property
     def num_edges(self) -> int:
-        """Edges given, parallel ones counted each."""
+        """The number of input edges, including every parallel edge."""
         return self.edge_index.size(1) if self.edge_slot is None else self.edge_slot.size(0)
 
     def sum_parallel(self, edge_attr: Tensor) -> Tensor:
-        """One row per distinct edge: the encoded features of parallel edges are summed."""
+        """Sums the encoded features of parallel edges, to one row per distinct edge."""
         if self.edge_slot is None:
             return edge_attr
         out = edge_attr.new_zeros(self.edge_index.size(1), *edge_attr.shape[1:])
@@ -83,12 +83,12 @@ class RaggedGraphs:
 
 
 def name_graph(rows: Tensor, graph_of_row: Tensor) -> str:
-    """Names the graph of the first marked row, for an error message."""
+    """Returns the name of the graph of the first marked row, for an error message."""
     return f"graph {int(graph_of_row[int(rows.nonzero()[0, 0])])} of the batch"
 
 
 def graph_of_rows(sizes: tuple[int, ...], device: torch.device) -> Tensor:
-    """The graph of each row, ``[Σ sizes]``, where graph after graph has so many."""
+    """Returns the graph of each row, ``[Σ sizes]``, for consecutive graphs of these sizes."""
     counts = torch.tensor(sizes, dtype=torch.long)
     return torch.arange(len(sizes)).repeat_interleave(counts).to(device)
 
@@ -101,13 +101,13 @@ def _device(data: Data) -> torch.device:
 
 
 def graph_of_nodes(data: Data) -> tuple[Tensor, int]:
-    """The graph of each node, ``[Σn]``, and how many graphs there are."""
+    """Returns the graph of each node, ``[Σn]``, and the number of graphs."""
     sizes = graph_sizes(data)
     return graph_of_rows(sizes, _device(data)), len(sizes)
 
 
 def graph_sizes(data: Data) -> tuple[int, ...]:
-    """The nodes of each graph, which has some."""
+    """Returns the number of nodes per graph. Raises an error if a graph has no nodes."""
     if not isinstance(data, Data):
         raise TypeError(f"expected a PyG Data or Batch, got a {type(data).__name__}")
     ptr, batch = data.get("ptr"), data.get("batch")
@@ -127,7 +127,7 @@ def graph_sizes(data: Data) -> tuple[int, ...]:
 
 
 def frequency_counts(data: Data, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """The eigenpairs of each graph, which has some."""
+    """Returns the number of eigenpairs per graph. Raises an error if the spectra do not fit."""
     for attribute in ("eigenvalues", "eigenvectors"):
         if data.get(attribute) is None:
             raise ValueError(
@@ -175,7 +175,7 @@ def _spectrum(
 
 
 def checked_edges(data: Data, node_graph: Tensor) -> Tensor:
-    """``[2, M]``, all edges as they are given; an error where one is impossible."""
+    """Returns all input edges, ``[2, M]``. Raises an error if an edge is invalid."""
     edge_index = edges_of(data).to(node_graph.device)
     outside = ((edge_index < 0) | (edge_index >= len(node_graph))).any(0)
     if outside.any():

@@ -1,4 +1,4 @@
-"""What is told on a terminal: how far long work is, notices, and tables. Silent for a library."""
+"""Terminal output: progress of long work, notices and tables. Silent when used as a library."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ _log = logging.getLogger("eigenformer")
 
 
 class Step(Protocol):
-    """One stretch of work that is being watched."""
+    """One step of long work whose progress is reported."""
 
     def advance(self, amount: int) -> None:
-        """So much more is done."""
+        """Reports that ``amount`` more units are done."""
 
 
 class Reporter:
-    """Reports nothing but what needs attention, through ``logging``."""
+    """Reports only notices, through ``logging``."""
 
     def notice(self, message: str) -> None:
-        """Something was found and dealt with, for example a damaged cache."""
+        """Reports a problem that was found and handled, for example a damaged cache."""
         _log.warning(message)
 
     def say(self, message: str) -> None:
-        """Something ordinary."""
+        """Reports an ordinary message."""
 
     @contextmanager
     def step(self, title: str, total: int, unit: str = "graphs") -> Iterator[Step]:
-        """A stretch of work of ``total`` units."""
+        """Opens a step of work with ``total`` units."""
         yield _Quiet()
 
 
 class SilentReporter(Reporter):
-    """Reports nothing at all: for every process but the first of several."""
+    """Reports nothing at all. For all processes except the first, if there are several."""
 
     def notice(self, message: str) -> None:
         pass
 
 
 class TerminalReporter(Reporter):
-    """Prints lines, and progress bars where there is a terminal to draw them on."""
+    """Prints lines, and progress bars if the output is a terminal."""
 
     def notice(self, message: str) -> None:
         print(message, file=sys.stderr, flush=True)
@@ -54,14 +54,14 @@ class TerminalReporter(Reporter):
     def step(self, title: str, total: int, unit: str = "graphs") -> Iterator[Step]:
         from tqdm import tqdm
 
-        # disable=None: no bar where nobody watches.
+        # disable=None: no bar if the output is not a terminal.
         look = {"desc": title, "unit": f" {unit}", "unit_scale": True, "disable": None}
         with tqdm(total=total, **look) as bar:
             yield _Bar(bar)
 
 
 def print_columns(rows: Sequence[Sequence[str]], right: Collection[int]) -> None:
-    """Prints rows, the header first, with the columns ``right`` set to the right."""
+    """Prints rows, the header first. The columns in ``right`` are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [

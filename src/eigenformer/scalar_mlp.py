@@ -14,8 +14,8 @@ class LinearPieces(NamedTuple):
     """Piecewise linear functions, one per head.
 
     Head h is ``slopes[h, m] * x + intercepts[h, m]`` on segment m, which lies between
-    ``knots[h, m - 1]`` and ``knots[h, m]``; the outermost segments have no end. Heads with fewer
-    knots than others repeat the upper end of the range the pieces were asked for.
+    ``knots[h, m - 1]`` and ``knots[h, m]``. The outermost segments are unbounded. Heads with fewer
+    knots than others repeat the upper end of the requested range.
     """
 
     knots: Tensor
@@ -46,8 +46,8 @@ class ScalarMLP(nn.Module):
         heads: Number of independent networks.
         width: Units in each hidden layer.
         depth: Number of hidden layers.
-        gain: How many times as large as those of a ``torch.nn.Linear`` the weights and biases of
-            every layer start.
+        gain: The scale of the initial weights and biases of every layer, relative to a
+            ``torch.nn.Linear``.
     """
 
     def __init__(self, heads: int, width: int, depth: int = 2, gain: float = 1.0) -> None:
@@ -66,14 +66,14 @@ class ScalarMLP(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Every layer starts like a ``torch.nn.Linear``, ``gain`` times as large."""
+        """Draws new initial weights: ``gain`` times those of a ``torch.nn.Linear``."""
         for weight, bias in zip(self.weights, self.biases, strict=True):
             bound = self.gain / math.sqrt(weight.size(-1))
             nn.init.uniform_(weight, -bound, bound)
             nn.init.uniform_(bias, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Evaluates head h on ``x[h]``: ``[heads, *] → [heads, *]``, unit by unit."""
+        """Evaluates head h on every entry of ``x[h]``: ``[heads, *] → [heads, *]``."""
         if x.size(0) != self.heads:
             raise ValueError(f"x: {x.size(0)} rows, expected one for each of {self.heads} heads")
         hidden = x.reshape(self.heads, -1, 1)
@@ -85,9 +85,9 @@ class ScalarMLP(nn.Module):
         return hidden.reshape(x.shape)
 
     def linear_pieces(self, low: float | Tensor, high: float | Tensor) -> LinearPieces:
-        """The networks on [low, high] (one range, or one per head) as exact linear pieces.
+        """Returns the networks on [low, high] (one range, or one per head) as exact linear pieces.
 
-        Slopes and intercepts are differentiable in the weights. The knots carry no gradient: the
+        Slopes and intercepts are differentiable in the weights. The knots have no gradient: the
         function is continuous, so moving a knot alone changes no value.
         """
         return linear_pieces(list(self.weights), list(self.biases), low, high)
@@ -102,14 +102,14 @@ def linear_pieces(
     low: float | Tensor,
     high: float | Tensor,
 ) -> LinearPieces:
-    """The linear pieces of stacked scalar ReLU networks.
+    """Returns the linear pieces of stacked scalar ReLU networks.
 
     Args:
         weights: One ``[heads, out, in]`` per layer, the first with ``in`` = 1, the last with
             ``out`` = 1.
         biases: One ``[heads, out]`` per layer.
-        low: Lower end of the range, for all heads or for each.
-        high: Upper end of the range, not below ``low``.
+        low: Lower end of the range, one for all heads or one per head.
+        high: Upper end of the range, at least ``low``.
     """
     heads = weights[0].size(0)
     low, high = (
@@ -124,14 +124,14 @@ def linear_pieces(
 
 @torch.library.custom_op("eigenformer::find_knots", mutates_args=())
 def find_knots(weights: list[Tensor], biases: list[Tensor], low: Tensor, high: Tensor) -> Tensor:
-    """Where the networks change slope inside (low, high): ``[heads, knots]``, ascending.
+    """Finds where the networks change slope inside (low, high): ``[heads, knots]``, ascending.
 
-    An operator of its own because the number of knots depends on the weights: ``torch.compile``
-    and ``torch.export`` then see one opaque step instead of a branch on data.
+    This is a custom operator because the number of knots depends on the weights.
+    ``torch.compile`` and ``torch.export`` see one opaque step instead of a branch on data.
     """
     knots = low.new_empty(len(low), 0)
     for layer in range(len(weights) - 1):
-        # Between the knots of the layers before, this layer's units are linear.
+        # The units of this layer are linear between the knots of the previous layers.
         borders = _borders(low, knots, high)
         slope, intercept = _affine(weights[: layer + 1], biases[: layer + 1], borders)
         # A unit that never switches has slope 0: its root is infinite or NaN, never inside.
@@ -157,10 +157,10 @@ def _borders(low: Tensor, knots: Tensor, high: Tensor) -> Tensor:
 def _affine(
     weights: Sequence[Tensor], biases: Sequence[Tensor], borders: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The last given layer before its activation, as slope · x + intercept on each segment.
+    """Returns the last given layer before its activation, as slope · x + intercept per segment.
 
-    ``borders`` are the segments', ``[heads, segments + 1]``; the result is two tensors
-    ``[heads, segments, units]``. Which units are on is read off at each segment's midpoint.
+    ``borders`` ``[heads, segments + 1]`` are the ends of the segments. The slopes and intercepts
+    are ``[heads, segments, units]``. The midpoint of a segment decides which units are active.
     """
     middle = (borders[:, :-1, None] + borders[:, 1:, None]) / 2
     segments = middle.size(1)

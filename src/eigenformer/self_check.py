@@ -1,4 +1,4 @@
-"""Whether every way to compute attention agrees with the equations, on this machine."""
+"""Checks on this machine whether every way to compute attention agrees with the equations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eigenformer.options import Backend
 from eigenformer.spectrum import LaplacianSpectrum
 
 TOLERANCE = 1e-4
-"""float32 results of different orders of summation differ in their last digits."""
+"""The largest allowed error. Different orders of summation change the last digits in float32."""
 
 _PRESETS = ("zinc", "zinc-feat", "pattern", "cluster-feat", "peptides-func")
 _SIZES = (1, 2, 9, 33, 80)
@@ -25,12 +25,12 @@ _SIZES = (1, 2, 9, 33, 80)
 
 @dataclass(frozen=True)
 class BackendCheck:
-    """How far a backend is from the literal one.
+    """The difference between a backend and the literal one.
 
     Args:
-        backend: Which.
-        error: The largest difference of any output or gradient, relative to the largest entry.
-        cases: Batches compared.
+        backend: The backend.
+        error: The largest difference in any output or gradient, relative to the largest entry.
+        cases: Number of batches compared.
     """
 
     backend: Backend
@@ -43,18 +43,19 @@ class BackendCheck:
 
 
 def check_backends(backends: Sequence[Backend], seconds: float = 10.0) -> list[BackendCheck]:
-    """Compares backends with ``literal``, outputs and all gradients, on models like the presets.
+    """Compares the outputs and all gradients of backends with ``literal``, on models like presets.
 
     Args:
-        backends: Which to compare.
-        seconds: Stop after about this long; every preset is taken once at least.
+        backends: The backends to compare.
+        seconds: The approximate time limit. Every preset is compared at least once.
     """
     errors = dict.fromkeys(backends, 0.0)
     cases, end = 0, time.perf_counter() + seconds
     while cases < len(_PRESETS) or (time.perf_counter() < end and cases < 10 * len(_PRESETS)):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(cases)
-            # ψ's slope at 0 would turn the last digit of a product into the gradient's fourth.
+            # The steep slope of ψ at 0 would amplify an error in the last digit of a product to
+            # the fourth digit of the gradient.
             settings: dict[str, Any] = {"layers": 2, "psi": "identity"}
             model = Eigenformer.from_preset(_PRESETS[cases % len(_PRESETS)], **settings).eval()
             batch = _batch(model)
@@ -71,7 +72,7 @@ def check_backends(backends: Sequence[Backend], seconds: float = 10.0) -> list[B
 
 
 def _batch(model: Eigenformer) -> Batch:
-    """Random graphs with the features that a model takes."""
+    """Returns random graphs with the features that a model takes."""
     graphs = []
     for size in _SIZES:
         edge_index = torch.randint(size, (2, 2 * size)).unique(dim=1)
@@ -92,7 +93,7 @@ def _features(spec: object, rows: int, lowest: int) -> Tensor:
 
 
 def _results(model: Eigenformer, batch: Batch, backend: Backend) -> list[Tensor]:
-    """Output and gradients."""
+    """Returns the output and the gradients, each flattened."""
     model.backend = backend
     model.zero_grad()
     out = model(batch)

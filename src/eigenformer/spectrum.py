@@ -25,43 +25,47 @@ from torch_geometric.utils import remove_self_loops, to_undirected
 from eigenformer.lanczos import lowest_eigenpairs
 
 EIGENSPACE_GAP = 1e-6
-"""Eigenvalues closer than this are one eigenvalue, with one eigenspace."""
+"""Eigenvalues closer than this count as one eigenvalue with one eigenspace."""
 
 NULL_SPACE = 1e-12
-"""Eigenvalues below this are 0: rounding stays below it, the slowest graphs stay above."""
+"""Eigenvalues below this are set to 0.
+
+Rounding errors stay below it, and the smallest positive eigenvalues stay above it.
+"""
 
 MAX_DENSE_NODES = 16_384
-"""Above this a dense float64 decomposition needs more than ten gigabytes."""
+"""The largest graph for a dense decomposition: beyond it, float64 needs more than ten gigabytes."""
 
-# Below this a dense decomposition takes well under a second: nothing to gain.
+# Below this, a dense decomposition takes well under a second, so a sparse one gains nothing.
 _MIN_SPARSE_NODES = 512
-# A batch of matrices handed to one thread: large enough to amortise, small enough to share.
+# Entries of the matrices handed to one thread: enough to amortise the overhead, few enough to
+# share the work.
 _CHUNK_ENTRIES = 1 << 21
 
 
 class Spectrum(NamedTuple):
-    """The k lowest eigenpairs of one graph; ``eigenvectors[:, m]`` belongs to the m-th value."""
+    """The k lowest eigenpairs of a graph. ``eigenvectors[:, m]`` belongs to ``eigenvalues[m]``."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 def undirected_edges(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """The simple undirected graph behind ``edge_index``: A or Aᵀ, no loops, no repetitions.
+    """Returns the simple undirected graph of ``edge_index``: A or Aᵀ, without self-loops.
 
-    Every edge appears in both directions, sorted by row.
+    Every edge appears once in each direction, sorted by row.
     """
     return to_undirected(remove_self_loops(edge_index.long())[0], num_nodes=num_nodes)
 
 
 def node_degrees(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """The number of distinct neighbours of each node in the undirected graph."""
+    """Returns the number of distinct neighbours of each node in the undirected graph."""
     return undirected_edges(edge_index, num_nodes)[0].bincount(minlength=num_nodes)
 
 
 def normalized_laplacian(edge_index: Tensor, num_nodes: int) -> Tensor:
-    r"""Dense :math:`L = D^{-1/2} (D - A) D^{-1/2}` in float64, with :math:`0^{-1/2} := 0`."""
-    # Marked in the matrix itself, edges need not be sorted: five times as quick for molecules.
+    r"""Returns :math:`L = D^{-1/2} (D - A) D^{-1/2}`, dense, in float64, :math:`0^{-1/2} := 0`."""
+    # Writing edges into the matrix avoids sorting them: five times as fast for molecules.
     row, col = edge_index.cpu().numpy()
     adjacency = np.zeros((num_nodes, num_nodes))
     adjacency[row, col] = adjacency[col, row] = 1.0
@@ -72,8 +76,8 @@ def normalized_laplacian(edge_index: Tensor, num_nodes: int) -> Tensor:
 def eigenspaces(eigenvalues: Tensor, gap: float = EIGENSPACE_GAP) -> Tensor:
     """Numbers the eigenspaces of one graph: 0, 1, 1, 2, … for ascending ``eigenvalues``.
 
-    Neighbours closer than ``gap`` are one, except that 0 is always by itself: its space is known
-    exactly, one dimension for each component.
+    Neighbouring eigenvalues closer than ``gap`` share an eigenspace. The eigenvalue 0 is always
+    separate, because its eigenspace is known exactly: one dimension per connected component.
     """
     starts = torch.zeros_like(eigenvalues, dtype=torch.long)
     leaves_zero = (eigenvalues[:-1] == 0) & (eigenvalues[1:] > 0)
@@ -84,11 +88,11 @@ def eigenspaces(eigenvalues: Tensor, gap: float = EIGENSPACE_GAP) -> Tensor:
 def laplacian_spectrum(
     edge_index: Tensor, num_nodes: int, num_frequencies: int | None = None
 ) -> Spectrum:
-    """The spectrum of one graph in float64, ascending.
+    """Computes the spectrum of one graph in float64, with ascending eigenvalues.
 
-    ``num_frequencies`` keeps that many of the lowest frequencies, rounded outwards to whole
-    eigenspaces. Eigenvalues closer than :data:`EIGENSPACE_GAP` are set to their common mean, so
-    that an eigenspace is recognised by equality even after rounding to float32, and every
+    ``num_frequencies`` is the number of lowest frequencies to keep, rounded up to whole
+    eigenspaces. Eigenvalues closer than :data:`EIGENSPACE_GAP` are set to their common mean. An
+    eigenspace can then be recognised by equality, even after rounding to float32, and every
     function of the eigenvalues is constant on it.
     """
     edge_index = _checked(edge_index, num_nodes)
@@ -120,10 +124,10 @@ def laplacian_spectra(
     num_frequencies: int | None = None,
     workers: int | None = None,
 ) -> list[Spectrum]:
-    """The spectra of many graphs, given as ``(edge_index, num_nodes)``, in their order.
+    """Computes the spectra of many graphs, given as ``(edge_index, num_nodes)``, in their order.
 
-    Graphs of one size are decomposed together, and ``workers`` threads (default: all cores)
-    share the work. The results equal those of :func:`laplacian_spectrum`, one by one.
+    Graphs of the same size are decomposed together, and ``workers`` threads (default: one per
+    core) share the work. The results equal those of :func:`laplacian_spectrum` for each graph.
     """
     by_size: dict[int, list[int]] = defaultdict(list)
     for position, (edge_index, num_nodes) in enumerate(graphs):
@@ -135,7 +139,7 @@ def laplacian_spectra(
     jobs: list[list[int]] = []
     for num_nodes, positions in by_size.items():
         step = max(1, _CHUNK_ENTRIES // num_nodes**2)
-        # One large graph at a time goes the way that knows the sparse solver and its limits.
+        # Large graphs go one by one through laplacian_spectrum, which has the sparse solver.
         step = 1 if num_nodes >= _MIN_SPARSE_NODES else step
         jobs += [positions[i : i + step] for i in range(0, len(positions), step)]
 
@@ -162,21 +166,21 @@ class LaplacianSpectrum(BaseTransform):
     .. math::
         L = D^{-1/2} (D - A) D^{-1/2} = U \Lambda U^\top
 
-    of the undirected simple graph behind ``edge_index``: edges are symmetrised, parallel edges
-    count once, self-loops do not count, and an isolated node contributes an eigenvalue 0. Edge
-    features and directions are left as they are.
+    The Laplacian is that of the simple undirected graph of ``edge_index``: edges are symmetrised,
+    parallel edges count once, self-loops are ignored, and an isolated node contributes an
+    eigenvalue 0. The edges and edge features of the graph itself do not change.
 
-    Adds
+    The transform adds
 
     - ``eigenvalues``: ``[k]``, ascending, in [0, 2];
     - ``eigenvectors``: ``[num_nodes * k]``, the matrix U flattened row by row, so that PyG's own
       ``Batch`` concatenates graphs of any size without padding;
-    - ``num_frequencies``: k, only where ``num_frequencies`` was given.
+    - ``num_frequencies``: k, only if ``num_frequencies`` was given.
 
     Args:
-        num_frequencies: Keep this many of the lowest frequencies, rounded outwards to whole
-            eigenspaces, so that the result never depends on the choice of a basis (default: all).
-        dtype: The type the float64 result is rounded to.
+        num_frequencies: The number of lowest frequencies to keep, rounded up to whole eigenspaces
+            so that the result never depends on the choice of a basis (default: all).
+        dtype: The type that the float64 result is rounded to.
     """
 
     def __init__(
@@ -191,7 +195,7 @@ class LaplacianSpectrum(BaseTransform):
         return self._attach(data, laplacian_spectrum(*_structure(data), self.num_frequencies))
 
     def many(self, graphs: Sequence[Data], workers: int | None = None) -> list[Data]:
-        """Transforms many graphs at once: decomposed in batches of one size, on all cores."""
+        """Transforms many graphs: those of the same size together, by default on all cores."""
         spectra = laplacian_spectra(
             [_structure(data) for data in graphs], self.num_frequencies, workers
         )
@@ -204,7 +208,7 @@ class LaplacianSpectrum(BaseTransform):
         data.eigenvectors = spectrum.eigenvectors.flatten().to(device, self.dtype)
         if self.num_frequencies is not None:
             data.num_frequencies = len(spectrum.eigenvalues)
-        elif "num_frequencies" in data:  # of a spectrum computed before
+        elif "num_frequencies" in data:  # from an earlier spectrum
             del data.num_frequencies
         return data
 
@@ -224,7 +228,7 @@ def _structure(data: Data) -> tuple[Tensor, int]:
 
 
 def edges_of(data: Data) -> Tensor:
-    """A graph's ``edge_index`` as int64; empty if it has none at all."""
+    """Returns the ``edge_index`` of a graph as int64. It is empty if the graph has none."""
     edge_index = data.edge_index
     if edge_index is None:
         if data.get("adj_t") is not None:
@@ -252,7 +256,7 @@ def _checked(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def _tidy(values: Tensor, vectors: Tensor, k: int | None) -> Spectrum:
-    """Clamps to [0, 2], gives each eigenspace one eigenvalue, cuts after k outwards."""
+    """Clamps to [0, 2], gives each eigenspace one eigenvalue, and keeps k, rounded up to spaces."""
     values = values.clamp(0.0, 2.0)
     values = values.masked_fill(values < NULL_SPACE, 0.0)
     space = eigenspaces(values)
@@ -266,7 +270,7 @@ def _tidy(values: Tensor, vectors: Tensor, k: int | None) -> Spectrum:
 
 
 def _lowest_of_sparse(edge_index: Tensor, num_nodes: int, k: int) -> Spectrum | None:
-    """The k lowest eigenpairs of a large sparse graph; None where only the dense way is left."""
+    """Returns the k lowest eigenpairs of a large sparse graph, or None if only dense works."""
     row, col = undirected_edges(edge_index, num_nodes).numpy()
     found = lowest_eigenpairs(row, col, num_nodes, k, EIGENSPACE_GAP)
     if found is None:

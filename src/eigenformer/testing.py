@@ -1,8 +1,8 @@
 """Measured symmetry errors: how far a model is from the invariances it should have.
 
-Each function takes a model (anything that maps a PyG batch to one row per graph or per node) and
-graphs, and returns the largest difference of the outputs, relative to the largest output. Put the
-model in eval mode: dropout and batch statistics break every symmetry.
+Each function takes graphs and a model: any function from a PyG batch to one row per graph or per
+node. It returns the largest difference of the outputs, relative to the largest output. Put the
+model in evaluation mode, because dropout and batch statistics break every symmetry.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Model = Callable[[Batch], Tensor]
 
 
 def permutation_error(model: Model, data: Data, generator: torch.Generator | None = None) -> float:
-    """Renumbers the nodes at random: graph outputs must stay, node outputs must follow.
+    """Measures the error after a random permutation of the nodes.
 
-    The spectrum of the renumbered graph is computed anew, so that LAPACK is free to choose other
-    signs and bases.
+    Graph outputs must not change, and node outputs must be permuted in the same way. The spectrum
+    of the permuted graph is computed again, so that LAPACK is free to choose other signs and bases.
     """
     _check_one(data)
     order = torch.randperm(data.num_nodes or 0, generator=generator)  # new node i was order[i]
@@ -32,20 +32,23 @@ def permutation_error(model: Model, data: Data, generator: torch.Generator | Non
 
 
 def batch_error(model: Model, graphs: Sequence[Data]) -> float:
-    """Each graph alone against the same graph among the others."""
+    """Measures the difference between each graph alone and the same graph in a batch."""
     alone = torch.cat([_run(model, [data]) for data in graphs])
     return _error(_run(model, graphs), alone)
 
 
 def sign_error(model: Model, data: Data, generator: torch.Generator | None = None) -> float:
-    """Flips the signs of eigenvectors at random."""
+    """Measures the error after random sign flips of the eigenvectors."""
     _check_one(data)
     signs = torch.randint(0, 2, data.eigenvalues.shape, generator=generator) * 2 - 1
     return _error(_run(model, [_rotate(data, torch.diag(signs.double()))]), _run(model, [data]))
 
 
 def basis_error(model: Model, data: Data, generator: torch.Generator | None = None) -> float:
-    """Turns every eigenspace by a random orthogonal matrix: another, equally valid basis."""
+    """Measures the error after a random change of basis in every eigenspace.
+
+    Each basis is multiplied by a random orthogonal matrix, which gives an equally valid basis.
+    """
     _check_one(data)
     space = eigenspaces(data.eigenvalues)
     rotation = torch.zeros(len(space), len(space), dtype=torch.float64)
@@ -58,13 +61,13 @@ def basis_error(model: Model, data: Data, generator: torch.Generator | None = No
 
 
 def permute(data: Data, order: Tensor) -> Data:
-    """The same graph with its nodes renumbered: node ``order[i]`` becomes node ``i``.
+    """Returns the same graph with permuted nodes: node ``order[i]`` becomes node ``i``.
 
-    All its node attributes move along. Its spectrum is computed anew, in the same precision.
+    All node attributes are permuted too. The spectrum is computed again, in the same precision.
     """
     num_nodes = data.num_nodes
     data = data.clone()
-    for name in data.keys():  # noqa: SIM118, a Data is no dict
+    for name in data.keys():  # noqa: SIM118, a Data is not a dict
         if name not in ("eigenvalues", "eigenvectors") and data.is_node_attr(name):
             data[name] = data[name][order]
     if data.edge_index is not None:

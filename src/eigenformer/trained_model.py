@@ -1,4 +1,4 @@
-"""A trained model, ready to predict: its weights, what it predicts, and what it takes."""
+"""A trained model, ready to predict: its weights, its target and its input format."""
 
 from __future__ import annotations
 
@@ -39,16 +39,17 @@ from eigenformer.training.run_folder import CONFIG, RunFolder
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A trained model with all that is needed to predict.
+    """A trained model with everything needed to predict.
 
     Args:
-        name: What to call it.
-        model: In evaluation mode, on its device.
-        target: What it predicts.
-        input_format: How raw inputs become its graphs.
-        data: What it was trained on.
-        batch_size: That of its training, for then figures agree to the last bit.
-        frozen_norms: Whether training ended with batch norms that keep their statistics.
+        name: The name of the model.
+        model: The model, in evaluation mode and on its device.
+        target: What the model predicts.
+        input_format: How raw inputs become graphs for the model.
+        data: The data the model was trained on.
+        batch_size: The batch size used in training. With it, metrics agree with those of training
+            to the last bit.
+        frozen_norms: Whether the batch norms kept their statistics fixed at the end of training.
     """
 
     name: str
@@ -63,11 +64,11 @@ class TrainedModel:
     def open(
         cls, path: str | Path, device: str | torch.device = "cpu", backend: Backend = "auto"
     ) -> TrainedModel:
-        """The model of a folder.
+        """Opens the model in a folder.
 
         Args:
             path: A run folder, or any folder with ``model.safetensors`` and ``model.json``.
-            device: Where to compute, for example ``cuda``.
+            device: The device to compute on, for example ``cuda``.
             backend: How attention is computed.
         """
         place = _device(device)
@@ -88,19 +89,23 @@ class TrainedModel:
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device that the model is on."""
         return model_device(self.model)
 
     @property
     def eigenformer(self) -> Eigenformer:
-        """The model as an Eigenformer; raises for a network without attention to look at."""
+        """The model as an Eigenformer. Raises an error if it is any other network."""
         if not isinstance(self.model, Eigenformer):
             kind = type(self.model).__name__
             raise ValueError(f"{kind}: no attention to look at; needs an Eigenformer")
         return self.model
 
     def default_split(self, dataset: str | None = None) -> str:
-        """Which graphs to look at: ``test``; of other data of the user's own, all."""
+        """Returns the split to use by default.
+
+        This is ``test`` for benchmarks and for the model's own data, and ``all`` for other data of
+        the user.
+        """
         if dataset is None or dataset in BENCHMARKS:
             return "test"
         own = isinstance(self.data, OwnData)
@@ -113,14 +118,17 @@ class TrainedModel:
         dataset: str | None = None,
         columns: Mapping[str, Any] | None = None,
     ) -> GraphDataset:
-        """Graphs of the data that the model was trained on, or of other data with targets.
+        """Returns graphs of the data that the model was trained on, or of other data with targets.
 
         Args:
-            workspace: Where raw files and prepared graphs are (default: as the environment says).
-            split: Which graphs: ``train``, ``val``, ``test`` or ``all`` (default: as
-                :meth:`default_split` says).
-            dataset: Other data than the model was trained on, or the same in another place.
-            columns: Settings of ``dataset`` that are not as in training: ``smiles``, ``targets``.
+            workspace: The folders of raw files and prepared graphs (default: taken from the
+                environment).
+            split: Which graphs to return: ``train``, ``val``, ``test`` or ``all`` (default: see
+                :meth:`default_split`).
+            dataset: Data to use instead of the training data, or the new location of the training
+                data.
+            columns: Settings of ``dataset`` that differ from those in training: ``smiles``,
+                ``targets``.
         """
         if columns and dataset is None:
             raise ModelFolderError(f"{', '.join(columns)}: of other data; say --data")
@@ -136,7 +144,7 @@ class TrainedModel:
         if dataset is not None:
             check_columns(self.input_format, data.archive, dataset)
             data = self._understood(data)
-        # The data's own standardisation is not the model's.
+        # The data's own standardisation differs from the model's.
         check_fit(self.model.config, data, self.name)
         graphs = data.dataset(split)
         if not len(graphs):
@@ -144,17 +152,17 @@ class TrainedModel:
         return graphs
 
     def evaluate(self, graphs: GraphDataset) -> dict[str, float]:
-        """All metrics that suit the model, on these graphs."""
+        """Returns all metrics of the model's target on the given graphs."""
         return evaluate(self.model, graphs, self.target, self.batch_size)
 
     def predict(
         self, graphs: GraphDataset | GraphArchive | Sequence[Data], batch_size: int = 64
     ) -> Tensor:
-        """Predictions in the user's units: numbers; or probabilities, of labels or of classes.
+        """Returns predictions: numbers in the user's units, or probabilities of labels or classes.
 
         Args:
-            graphs: With their spectra, but for an archive, whose spectra are computed.
-            batch_size: Graphs at a time.
+            graphs: Graphs with their spectra, or an archive, whose spectra are then computed.
+            batch_size: Graphs per batch.
         """
         if isinstance(graphs, GraphArchive):
             graphs = self.dataset(graphs)
@@ -163,28 +171,34 @@ class TrainedModel:
         return self.target.in_units(torch.cat(parts) if parts else empty)
 
     def dataset(self, archive: GraphArchive) -> GraphDataset:
-        """The graphs of an archive as the model takes them, their spectra computed."""
+        """Returns the graphs of an archive as model inputs, with their spectra if needed."""
         if not self.model.needs_spectrum:
             return GraphDataset(archive)
         return GraphDataset(archive, memory_spectra(archive, self.input_format.num_frequencies))
 
     def molecules(self, smiles: Sequence[str]) -> GraphArchive:
-        """The graphs of molecules, as the model was trained on them."""
+        """Returns the graphs of molecules, featurised as in training."""
         return self.archive([self.molecule(text) for text in smiles])
 
     def archive(self, graphs: Sequence[MoleculeGraph]) -> GraphArchive:
-        """An archive of such graphs of molecules."""
+        """Returns an archive of molecular graphs."""
         return molecule_archive(graphs, self.featurizer)
 
     @property
     def featurizer(self) -> str:
-        """How a SMILES becomes a graph; raises for a model of graphs that are not molecules."""
+        """How a SMILES becomes a graph.
+
+        Raises an error if the model was not trained on molecules from SMILES.
+        """
         if self.input_format.featurizer is None:
             raise DataError("the model was not trained on molecules from SMILES")
         return self.input_format.featurizer
 
     def molecule(self, smiles: str) -> MoleculeGraph:
-        """The graph of a SMILES; raises for atoms that the training data does not have."""
+        """Returns the graph of a SMILES.
+
+        Raises an error if the molecule has atoms that the training data does not have.
+        """
         graph = featurizer(self.featurizer)(smiles)
         if unseen := unseen_atoms(self.input_format, graph.x):
             words = zinc_words(parse_smiles(smiles))
@@ -196,7 +210,7 @@ class TrainedModel:
         return graph
 
     def check_molecules(self) -> None:
-        """Raises unless the model was trained on what a SMILES becomes."""
+        """Raises an error if the model was not trained on molecules from SMILES."""
         try:
             try_model(self.model.config, self.dataset(self.molecules(["CO"])))
         except DataError:
@@ -207,7 +221,7 @@ class TrainedModel:
             ) from None
 
     def _other(self, dataset: str) -> DataConfig:
-        """Other data of the same kind: what the targets are is not guessed again."""
+        """Returns settings for other data. The kind of target is kept and not guessed again."""
         table, expected = is_table(Path(dataset)), self.input_format
         if dataset in BENCHMARKS:
             if isinstance(self.data, BenchmarkData):
@@ -225,7 +239,7 @@ class TrainedModel:
         return config.replace(task=self.target.kind) if table else config
 
     def _understood(self, data: TrainingData) -> TrainingData:
-        """Other data, its classes with the numbers that the model has for them."""
+        """Returns other data with its classes renumbered to match the model's."""
         target, theirs = self.target, data.target
         field = data.archive.fields["y"]
         try:
@@ -237,9 +251,9 @@ class TrainedModel:
 
 
 def _trained_on(path: Path, card: ModelCard) -> DataConfig | None:
-    """What a model was trained on: by its run's settings, which know where the data is.
+    """Returns the data that a model was trained on.
 
-    A card alone only knows what it is called.
+    Prefers the settings of the run, which know where the data is. The card only knows its name.
     """
     if (path / CONFIG).is_file():
         return RunFolder.open(path).read_config().data
