@@ -1,4 +1,4 @@
-"""From raw files to batches: graph archives, their spectra, the seven benchmarks, own graphs."""
+"""From raw files to batches: archives, spectra, the seven benchmarks, and the user's own graphs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
     "stratified_split",
 ]
 
-# Resolved when first used, so that listing what is there does not load PyTorch.
+# Names are resolved on first use, so that listing them does not load PyTorch.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {

@@ -1,4 +1,4 @@
-"""One plain on-disk form for any set of graphs: a benchmark's or the user's."""
+"""One on-disk format for any set of graphs, from a benchmark or from the user."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ _KIND = "graphs"
 
 
 def is_archive(path: str | Path) -> bool:
-    """Whether a folder is a saved archive."""
-    return os.path.isfile(os.path.join(path, MANIFEST))  # a text too long for a path is none
+    """Returns whether a folder is a saved archive."""
+    return os.path.isfile(os.path.join(path, MANIFEST))  # False if the path is too long
 
 
 class GraphArchive:
-    """A set of graphs: features, edges, targets, split, names and vocabulary, packed.
+    """A packed set of graphs with features, edges, targets, split, names and vocabulary.
 
-    The arrays of all graphs lie one after the other; ``node_offsets`` and ``edge_offsets`` say
-    where each graph begins. Read from disk they are mapped, not loaded. An archive is never
-    changed: what would change it returns another.
+    The arrays of all graphs are concatenated; ``node_offsets`` and ``edge_offsets`` give the start
+    of each graph. Arrays on disk are memory-mapped, not loaded. An archive is never changed in
+    place: methods like :meth:`with_split` return a new archive.
 
     Args:
-        node_offsets: ``[graphs + 1]``.
-        edge_offsets: ``[graphs + 1]``.
-        edge_index: ``[2, edges]``, numbered from 0 within each graph.
-        fields: The attributes, by name: ``x``, ``edge_attr``, ``y``, and any other.
-        split: For each graph a name in ``SPLITS`` or its place there, or None or ``NO_SPLIT``
-            (default: none has one).
-        names: A name for each graph, for example its SMILES (default: none).
-        target: What is to be predicted; None where nothing is.
-        meta: Anything else that fits JSON: vocabulary, featuriser, where it came from.
+        node_offsets: The first node of each graph, ``[graphs + 1]``.
+        edge_offsets: The first edge of each graph, ``[graphs + 1]``.
+        edge_index: The edges, ``[2, edges]``; nodes are numbered from 0 within each graph.
+        fields: The attributes by name: ``x``, ``edge_attr``, ``y``, and any other.
+        split: One entry per graph: a name in ``SPLITS`` or its index there, or None or
+            ``NO_SPLIT`` (default: no graph has a split).
+        names: One name per graph, for example its SMILES (default: no names).
+        target: The target to predict; None if there is none.
+        meta: Any other metadata that JSON can represent: vocabulary, featuriser, origin.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class GraphArchive:
         self.meta = plain_meta(meta or {})
         self._store: Store | None = None
         check_parts(self)
-        if not _written:  # what was written once was looked through then
+        if not _written:  # a saved archive was checked before it was written
             check_contents(self)
 
     def __len__(self) -> int:
@@ -109,33 +109,33 @@ class GraphArchive:
 
     @property
     def path(self) -> Path | None:
-        """Its folder, where it was read from one."""
+        """The folder of the archive; None if it was not read from disk."""
         return None if self._store is None else self._store.path
 
     @property
     def num_nodes(self) -> np.ndarray:
-        """Nodes of each graph."""
+        """The number of nodes per graph."""
         return np.diff(self.node_offsets)
 
     @property
     def num_edges(self) -> np.ndarray:
-        """Directed edges of each graph."""
+        """The number of directed edges per graph."""
         return np.diff(self.edge_offsets)
 
     @property
     def tells_sizes(self) -> bool:
-        """Whether a graph's fields tell PyG how many nodes it has; other names do not."""
+        """Whether PyG can infer the number of nodes from the fields: only from ``x`` or ``pos``."""
         return any(name in self.fields for name in ("x", "pos"))
 
     @cached_property
     def structure(self) -> str:
-        """A checksum of the graphs' nodes and edges, whatever their features."""
+        """A checksum of the nodes and edges of all graphs; features are not included."""
         return self.structure_hash().hexdigest()
 
     def structure_hash(self) -> hashlib._Hash:
-        """As :attr:`structure`, for more to be added to it."""
+        """Returns :attr:`structure` as a hash object that can be updated further."""
         content = hashlib.sha256()
-        # In the form on disk, so that an archive has one in memory and when read back.
+        # Hash the on-disk form, so that the checksum is the same before saving and after reading.
         for array in (self.node_offsets, self.edge_offsets, narrow(self.edge_index)):
             content.update(repr((array.shape, array.dtype.str)).encode())
             for row in np.atleast_2d(array):
@@ -144,11 +144,11 @@ class GraphArchive:
 
     @cached_property
     def statistics(self) -> Statistics:
-        """Counts of its graphs, nodes and edges."""
+        """Statistics of the graphs, nodes and edges."""
         return statistics(self)
 
     def graph(self, index: int) -> Data:
-        """One graph as PyG ``Data``."""
+        """Returns one graph as PyG ``Data``."""
         import torch
         from torch_geometric.data import Data
 
@@ -166,11 +166,11 @@ class GraphArchive:
         return data
 
     def to_data_list(self) -> list[Data]:
-        """All graphs as PyG ``Data``."""
+        """Returns all graphs as a list of PyG ``Data``."""
         return list(self)
 
     def indices(self, split: str) -> np.ndarray:
-        """The graphs of one split, in order."""
+        """Returns the indices of the graphs of one split, in ascending order."""
         if split not in SPLITS:
             raise DataError(unknown(f"split '{split}'", split, SPLITS))
         if len(self) and (self.split == NO_SPLIT).all():
@@ -181,7 +181,10 @@ class GraphArchive:
         return np.flatnonzero(self.split == SPLITS.index(split))
 
     def subset(self, indices: Iterable[int]) -> GraphArchive:
-        """An archive of some of the graphs, in the order given; also used to slice by split."""
+        """Returns an archive of the selected graphs, in the given order.
+
+        Also used to select the graphs of a split.
+        """
         chosen = checked_indices(indices, len(self))
         nodes, node_offsets = packed_rows(self.node_offsets, chosen)
         edges, edge_offsets = packed_rows(self.edge_offsets, chosen)
@@ -201,22 +204,22 @@ class GraphArchive:
         )
 
     def with_split(self, split: Sequence[str | None] | np.ndarray) -> GraphArchive:
-        """The same graphs with another split."""
+        """Returns an archive of the same graphs with another split."""
         return self._with(split=split)
 
     def with_target(self, target: Target | None) -> GraphArchive:
-        """The same graphs with another target."""
+        """Returns an archive of the same graphs with another target."""
         return self._with(target=target)
 
     def with_field(self, name: str, field: Field) -> GraphArchive:
-        """The same graphs with another attribute, or another value of it."""
+        """Returns an archive of the same graphs with one attribute added or replaced."""
         return self._with(fields={**self.fields, name: field})
 
     def _with(self, **changes: Any) -> GraphArchive:
         names = ("node_offsets", "edge_offsets", "edge_index", "fields", "split", "names", "target")
         parts = {name: getattr(self, name) for name in (*names, "meta")}
         other = GraphArchive(**{**parts, **changes}, _written=True)
-        if "structure" in vars(self):  # the graphs are the same
+        if "structure" in vars(self):  # the graphs are the same, so is their checksum
             other.structure = self.structure
         return other
 
@@ -230,10 +233,10 @@ class GraphArchive:
         levels: Mapping[str, Level] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> GraphArchive:
-        """Takes in PyG graphs: a list, a PyG dataset, or anything that yields ``Data``.
+        """Creates an archive from PyG graphs: a list, a PyG dataset, or any iterable of ``Data``.
 
-        Which attributes belong to nodes, edges or graphs is read off their sizes; ``levels``
-        says it where sizes cannot.
+        Whether an attribute belongs to nodes, edges or graphs is inferred from its size. If the
+        size is ambiguous, set the level of the attribute in ``levels``.
         """
         from eigenformer.data.conversion import pack_graphs
 
@@ -242,7 +245,7 @@ class GraphArchive:
 
     @classmethod
     def from_dataset(cls, *parts: Dataset, **arguments: Any) -> GraphArchive:
-        """Takes in a PyG dataset, or three of them: train, val and test."""
+        """Creates an archive from one PyG dataset, or from three: train, val and test."""
         if len(parts) not in (1, len(SPLITS)):
             raise DataError(f"give one dataset, or {len(SPLITS)} ({', '.join(SPLITS)})")
         if len(parts) > 1:
@@ -252,13 +255,19 @@ class GraphArchive:
 
     @classmethod
     def from_networkx(cls, graphs: Iterable[nx.Graph], **arguments: Any) -> GraphArchive:
-        """Takes in networkx graphs; node, edge and graph attributes become fields."""
+        """Creates an archive from networkx graphs.
+
+        Node, edge and graph attributes become fields.
+        """
         from eigenformer.data.conversion import of_networkx
 
         return cls.from_data_list(of_networkx(graphs), **arguments)
 
     def save(self, path: str | Path) -> GraphArchive:
-        """Writes the archive as a folder, all of it or nothing, and returns it as read back."""
+        """Writes the archive to a folder and returns the archive opened from there.
+
+        The folder is written completely or not at all.
+        """
         arrays = {
             "node_offsets": self.node_offsets,
             "edge_offsets": self.edge_offsets,
@@ -287,9 +296,10 @@ class GraphArchive:
 
     @classmethod
     def open(cls, path: str | Path, verify: bool = False) -> GraphArchive:
-        """Opens an archive.
+        """Opens a saved archive.
 
-        Sizes and times of its files are compared, with ``verify`` every checksum, too.
+        The sizes and modification times of its files are checked. With ``verify``, all checksums
+        are checked, too.
         """
         return cls._from_store(open_store(Path(path), _KIND, verify))
 
@@ -312,7 +322,7 @@ class GraphArchive:
 
 
 def _parts(store: Store) -> dict[str, Any]:
-    """The arguments of an archive, as they were written."""
+    """Returns the constructor arguments of a saved archive."""
     arrays, target = store.arrays, _read_target(store.meta["task"])
     parts = {name: arrays[name] for name in ("node_offsets", "edge_offsets", "edge_index", "split")}
     fields = {}
@@ -328,7 +338,10 @@ def _parts(store: Store) -> dict[str, Any]:
 
 
 def _stored_target(target: Target | None) -> dict[str, Any]:
-    """A target as it is written. What depends on a training set, as units do, is not."""
+    """Returns a target as it is saved.
+
+    Properties that depend on a training set, such as units, are not saved.
+    """
     if target is None:
         return {"level": "graph", "kind": "none", "num_outputs": 0, "names": []}
     return {name: getattr(target, name) for name in ("level", "kind", "num_outputs", "names")}

@@ -1,4 +1,4 @@
-"""Packed arrays → ragged batches: graphs of any size side by side, without padding."""
+"""Packed arrays → ragged batches: graphs of any size, concatenated without padding."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from eigenformer.data.checks import checked_indices
 from eigenformer.data.errors import DataError
 from eigenformer.data.spectra import Spectra
 
-# Shorter runs are gathered by index, longer ones are copied one by one.
+# Up to this mean length, runs are gathered by index; longer runs are copied one by one.
 _SHORT_RUN = 256
 
 
 class GraphDataset(Dataset):
-    """Graphs of an archive with their spectra: a PyTorch dataset whose batches cost little.
+    """A PyTorch dataset of the graphs of an archive and their spectra, with fast batching.
 
-    A batch is copied straight from the mapped arrays into one PyG ``Batch``; no graph becomes
-    an object of its own on the way. Its tensors equal those that ``Batch.from_data_list`` makes of
-    the graphs one by one. A ``DataLoader`` over it takes ``collate_fn=keep_batch``.
+    A batch is copied directly from the memory-mapped arrays into one PyG ``Batch``, without
+    creating an object per graph. Its tensors equal those of ``Batch.from_data_list`` on the
+    individual graphs. Use ``collate_fn=keep_batch`` in a ``DataLoader`` over this dataset.
 
     Args:
         archive: The graphs.
-        spectra: Their spectra; None for graphs without.
-        split: Which part to take: ``train``, ``val`` or ``test`` (default: all).
-        indices: Which graphs to take, in this order, instead of a split.
+        spectra: The spectra of the graphs; None for graphs without spectra.
+        split: The split to use: ``train``, ``val`` or ``test`` (default: all graphs).
+        indices: The graphs to use, in this order, instead of a split.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class GraphDataset(Dataset):
 
     @property
     def num_nodes(self) -> np.ndarray:
-        """Nodes of each graph."""
+        """The number of nodes per graph."""
         return self.archive.num_nodes[self.indices]
 
     def __len__(self) -> int:
@@ -74,11 +74,11 @@ class GraphDataset(Dataset):
         return data
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
-        """What a ``DataLoader`` calls for a batch."""
+        """Returns a batch; called by ``DataLoader``."""
         return self.batch(indices)
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """The graphs at these places as one PyG ``Batch``."""
+        """Returns the graphs at these positions of the dataset as one PyG ``Batch``."""
         archive, spectra = self.archive, self.spectra
         graphs = self.indices[checked_indices(indices, len(self))]
         nodes = _Runs.of(archive.node_offsets, graphs)
@@ -115,7 +115,7 @@ class GraphDataset(Dataset):
 
 
 class _Runs:
-    """Runs of consecutive entries, one per graph, to be laid end to end."""
+    """Runs of consecutive entries, one per graph, that are to be concatenated."""
 
     def __init__(self, starts: np.ndarray, lengths: np.ndarray) -> None:
         self.starts, self.lengths = starts, lengths
@@ -128,14 +128,14 @@ class _Runs:
         return cls(starts, offsets[graphs + 1] - starts)
 
     def slices(self) -> np.ndarray:
-        """Where each run begins in the result, and where the last one ends."""
+        """Returns the start of each run in the result, and the end of the last one."""
         if self._slices is None:
             self._slices = np.zeros(len(self.lengths) + 1, dtype=np.int64)
             np.cumsum(self.lengths, out=self._slices[1:])
         return self._slices
 
     def take(self, source: np.ndarray) -> np.ndarray:
-        """Copies the runs out of ``source``."""
+        """Copies the runs from ``source``."""
         slices = self.slices()
         if slices[-1] > _SHORT_RUN * len(self.lengths):
             ends = self.starts + self.lengths
@@ -148,5 +148,8 @@ class _Runs:
 
 
 def keep_batch(batch: Batch) -> Batch:
-    """What a ``DataLoader`` does to what a :class:`GraphDataset` gives: nothing."""
+    """Returns the batch unchanged.
+
+    The ``collate_fn`` of a ``DataLoader`` over a :class:`GraphDataset`.
+    """
     return batch

@@ -1,4 +1,4 @@
-"""The official files of "Benchmarking Graph Neural Networks", as PyG's dataset class has them."""
+"""The official files of "Benchmarking Graph Neural Networks", as used by PyG's dataset class."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ _ADDRESS = "https://data.pyg.org/datasets/benchmarking-gnns"
 
 
 def benchmark_file(name: str) -> RawFile:
-    """The official file of ``mnist``, ``cifar10``, ``pattern`` or ``cluster``."""
+    """Returns the official file of ``mnist``, ``cifar10``, ``pattern`` or ``cluster``."""
     return RawFile(f"{name.upper()}_v2.zip", f"{_ADDRESS}/{name.upper()}_v2.zip")
 
 
 def read_benchmark(name: str, file: Path) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
-    """All graphs as dicts of arrays, and the split of each: one list of dicts per split."""
+    """Reads all graphs as dicts of arrays, and the split of each graph.
+
+    The file holds one list of dicts per split.
+    """
     from eigenformer.data.unpickle import load_arrays
 
     member = f"{name.upper()}_v2.pt"
@@ -35,7 +38,7 @@ def read_benchmark(name: str, file: Path) -> tuple[list[dict[str, np.ndarray]], 
 
 
 def packed_structure(graphs: Sequence[dict[str, np.ndarray]]) -> dict[str, Any]:
-    """The offsets and edges of an archive."""
+    """Returns the offsets and edges of an archive of these graphs."""
     return {
         "node_offsets": np.cumsum([0, *(len(graph["x"]) for graph in graphs)]),
         "edge_offsets": np.cumsum([0, *(graph["edge_index"].shape[1] for graph in graphs)]),

@@ -1,4 +1,4 @@
-"""The seven benchmarks: what the paper says of each, and how each is built."""
+"""The seven benchmarks: what the paper reports about each, and how each is built."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eigenformer.reporting import Reporter
 
 @dataclass(frozen=True)
 class Expected:
-    """Mean nodes and edges that are to be found, and how far off they may be."""
+    """The expected mean numbers of nodes and edges, with their tolerances."""
 
     nodes: float
     edges: float
@@ -32,16 +32,16 @@ class Benchmark:
     """One row of the paper's dataset table.
 
     Args:
-        name: Its name here.
+        name: The name of the benchmark in this package.
         graphs: Number of graphs.
-        mean_nodes: Per graph, as printed.
-        mean_edges: Per graph, as printed.
+        mean_nodes: Mean number of nodes per graph, as printed.
+        mean_edges: Mean number of edges per graph, as printed.
         count_once: Whether the table counts an undirected edge once.
-        directed: Whether it has directed edges.
+        directed: Whether the edges are directed.
         task: What is predicted.
-        generated: Whether it is made from a recipe instead of read from files.
-        recipe: Where the recipe's own means are the ones to expect.
-        unknown_type: The node type that stands for all types that the benchmark does not have.
+        generated: Whether the graphs are generated from a recipe instead of read from files.
+        recipe: The means of the recipe, if they are expected instead of the table's.
+        unknown_type: The node type that stands for all types missing from the benchmark.
     """
 
     name: str
@@ -56,21 +56,21 @@ class Benchmark:
     unknown_type: int | None = None
 
     def edges(self, statistics: Statistics) -> float:
-        """Mean edges, counted as the table counts them."""
+        """Returns the mean number of edges, counted as in the table."""
         return statistics.mean_edges / (2 if self.count_once else 1)
 
     def expected(self) -> Expected:
-        """The recipe's means, or the table's up to its rounding.
+        """Returns the means of the recipe, or those of the table up to rounding.
 
-        The table's edges of CIFAR10 are 0.02 % above eight per node, for the original code now
-        and then keeps one more.
+        For CIFAR10, the table's number of edges is 0.02 % above eight per node, because the
+        original code occasionally keeps one more.
         """
         if self.recipe is not None:
             return self.recipe
         return Expected(self.mean_nodes, self.mean_edges, 0.05, 0.05 + 2e-4 * self.mean_edges)
 
     def differences(self, statistics: Statistics) -> list[str]:
-        """What does not agree with the paper; nothing, for a benchmark as it should be."""
+        """Returns the differences from the paper; an empty list if there are none."""
         expected, found = self.expected(), []
         if statistics.graphs != self.graphs:
             found.append(f"{statistics.graphs} graphs, the paper has {self.graphs}")
@@ -83,9 +83,9 @@ class Benchmark:
         return found
 
 
-# PATTERN's 100 pattern sizes are drawn once, and the published means are one such draw: the
-# recipe gives 117.0 and 2935 with standard errors 0.88 and 52, of which three are allowed.
-# CLUSTER's means vary little; 2 % of the paper's are allowed.
+# PATTERN's 100 pattern sizes are chosen at random once, and the published means come from one such
+# choice. The recipe gives 117.0 and 2935 with standard errors 0.88 and 52; the tolerance is three
+# standard errors. CLUSTER's means vary little; the tolerance is 2 % of the paper's means.
 BENCHMARKS = {
     benchmark.name: benchmark
     for benchmark in (
@@ -111,8 +111,8 @@ class Builder:
     """How a benchmark is built.
 
     Args:
-        layouts: The raw files it may be built from; none for a generated one.
-        build: From those files to the archive.
+        layouts: The alternative sets of raw files; empty for a generated benchmark.
+        build: The function that builds the archive from those files.
     """
 
     layouts: Layouts
@@ -120,25 +120,25 @@ class Builder:
 
 
 def benchmark(name: str) -> Benchmark:
-    """A benchmark by its name."""
+    """Returns the benchmark with this name."""
     if name not in BENCHMARKS:
         raise DataError(unknown(f"benchmark '{name}'", name, BENCHMARKS))
     return BENCHMARKS[name]
 
 
 def data_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain settings of data, with the ``kind`` that their dataset has where none is given."""
+    """Returns plain data settings; if ``kind`` is missing, the kind of the dataset is added."""
     return with_kind(values, BENCHMARKS)
 
 
 def builder(name: str, size: int | None = None, seed: int = 0, official: bool = False) -> Builder:
-    """The builder of a benchmark.
+    """Returns the builder of a benchmark.
 
     Args:
-        name: Which one.
-        size: Number of graphs, for the generated ones (default: the benchmark's own).
-        seed: For the generated ones.
-        official: The published graphs of the generated ones, instead of generating them.
+        name: The name of the benchmark.
+        size: Number of graphs of a generated benchmark (default: that of the benchmark).
+        seed: The seed of a generated benchmark.
+        official: Whether to use the published graphs instead of generating them.
     """
     from eigenformer.data import peptides, sbm, superpixels, zinc
     from eigenformer.data.benchmarking_gnns import benchmark_file

@@ -1,4 +1,4 @@
-"""One archive in the cache: the one that is there, if it is what would be built, or built anew."""
+"""Builds an archive in the cache, or reuses the existing one if it is up to date."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ def build_archive(
     reporter: Reporter,
     fetch: Callable[[], list[Path]] | None = None,
 ) -> GraphArchive:
-    """The archive at ``path``: the one that is there, if it is what would be made, or made anew."""
+    """Returns the archive at ``path`` and builds it if it is missing, damaged or out of date."""
     files = locate()
     archive = _current(path, origin, files)
-    if archive is not None:  # nothing to write, so nothing to lock: the cache may be read-only
+    if archive is not None:  # no lock without writing: the cache may be read-only
         return archive
     lock = _locked(path, reporter)
     try:
         remove_leftovers(path)
         archive = _current(path, origin, files, reporter)
-        if archive is not None:  # another process was quicker
+        if archive is not None:  # another process has built it meanwhile
             return archive
-        files = fetch() if fetch is not None else files or []  # checked, too, if it was there
+        files = fetch() if fetch is not None else files or []  # checks existing files, too
         reporter.say(f"building the archive in {path}")
-        named = named_files(files)  # as they are now: a change while they are read shows later
+        # Stamp the files before reading them, so that a change during reading is noticed later.
+        named = named_files(files)
         stamps = {name: _stamp(file) for name, file in named.items()}
         inputs = {name: file_digest(file) for name, file in named.items()}
         try:
@@ -47,7 +48,7 @@ def build_archive(
             raise
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, LookupError) as error:
             names = ", ".join(map(str, files))
-            # NumPy's advice for what is no array is to unpickle it: never.
+            # For a file that is not an array, NumPy suggests unpickling: never suggest that here.
             reason = "no file of arrays" if "pickle" in str(error) else error
             raise DataError(
                 f"{names}: damaged ({reason}); delete it, or put a whole file there"
@@ -64,7 +65,10 @@ def _current(
     files: list[Path] | None,
     reporter: Reporter | None = None,
 ) -> GraphArchive | None:
-    """The archive that is there, if it is whole and made of the same things in the same way."""
+    """Returns the existing archive if it is intact and was built from the same files and settings.
+
+    Otherwise returns None.
+    """
     if not path.exists():
         return None
     notice = reporter.notice if reporter is not None else lambda message: None
@@ -78,7 +82,7 @@ def _current(
     if there != origin:
         notice(f"{path}: made by another version or in another way; built anew")
         return None
-    # Where the raw files are not at hand, there is nothing it could have become stale against.
+    # Without the raw files, the archive cannot be checked for changes and is taken as current.
     named = None if files is None else named_files(files)
     if named is not None and (set(named) != set(inputs) or changed_files(named, inputs, stamps)):
         notice(f"{path}: the raw files have changed; built anew")
@@ -89,7 +93,7 @@ def _current(
 def changed_files(
     files: dict[str, Path], inputs: dict[str, str], stamps: dict[str, list[int]]
 ) -> list[Path]:
-    """The files that are not those of the checksums; a file with its old stamp is not read."""
+    """Returns the files whose checksums have changed; skips files whose stamp is unchanged."""
     return [
         file
         for name, file in files.items()
@@ -98,7 +102,7 @@ def changed_files(
 
 
 def named_files(files: list[Path]) -> dict[str, Path]:
-    """The files by their paths from the folder above the one that holds them all."""
+    """Returns the files by their paths, relative to the parent of their common folder."""
     if not files:
         return {}
     whole = [Path(os.path.abspath(file)) for file in files]
@@ -107,13 +111,13 @@ def named_files(files: list[Path]) -> dict[str, Path]:
 
 
 def _stamp(file: Path) -> list[int]:
-    """The size of a file and when it was last written."""
+    """Returns the size and the modification time of a file."""
     status = file.stat()
     return [status.st_size, status.st_mtime_ns]
 
 
 def _locked(path: Path, reporter: Reporter) -> FileLock:
-    """The lock of a folder that is to be written; says so where another process has it."""
+    """Locks a folder for writing; reports that it is waiting if another process holds the lock."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.with_name(f".{path.name}.lock"))
     try:

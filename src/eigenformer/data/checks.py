@@ -1,4 +1,4 @@
-"""The door of an archive: what is no set of graphs does not get in, wherever it comes from."""
+"""Checks of the contents of an archive: invalid graphs are rejected, whatever their origin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _OURS = ("num_nodes", "ptr", "eigenvalues", "eigenvectors", "num_frequencies")
 
 
 def checked_offsets(offsets: Any, name: str, least: int) -> np.ndarray:
-    """Where each graph's rows begin: whole numbers from 0, each graph with ``least`` or more."""
+    """Returns the offsets as int64.
+
+    Raises an error unless they are integers that start at 0 and give each graph at least ``least``
+    rows.
+    """
     array = np.asarray(offsets)
     if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array) or array[0] != 0:
         raise DataError(f"{name}: expected whole numbers in a row, the first of them 0")
@@ -32,7 +36,10 @@ def checked_offsets(offsets: Any, name: str, least: int) -> np.ndarray:
 
 
 def checked_indices(indices: Iterable[int] | np.ndarray, count: int) -> np.ndarray:
-    """Places among ``count`` graphs; negative ones count from the end, a mask chooses."""
+    """Returns indices into ``count`` graphs as non-negative integers.
+
+    Negative indices count from the end; a boolean mask selects the graphs where it is True.
+    """
     array = np.asarray(indices if isinstance(indices, np.ndarray | Sequence) else list(indices))
     if array.dtype.kind == "b":
         if array.shape != (count,):
@@ -48,7 +55,7 @@ def checked_indices(indices: Iterable[int] | np.ndarray, count: int) -> np.ndarr
 
 
 def plain_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata as JSON has it, NumPy's numbers and arrays as plain ones."""
+    """Returns metadata as plain JSON values; NumPy numbers and arrays are converted."""
     try:
         return json.loads(json.dumps(dict(meta), default=_plain))
     except (TypeError, ValueError) as error:
@@ -56,7 +63,10 @@ def plain_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_parts(archive: GraphArchive) -> None:
-    """That all parts are of the right type and fit together; touches no array's contents."""
+    """Raises an error unless all parts have valid types and matching sizes.
+
+    The values of the fields and edges are not read.
+    """
     rows = {
         "node": int(archive.node_offsets[-1]),
         "edge": int(archive.edge_offsets[-1]),
@@ -83,7 +93,10 @@ def check_parts(archive: GraphArchive) -> None:
 
 
 def check_contents(archive: GraphArchive) -> None:
-    """That every edge leads somewhere and every number is one; names the first graph at fault."""
+    """Raises an error if an edge leads to a missing node, or if a number or text is invalid.
+
+    For edges and numbers, the message names the first graph at fault.
+    """
     _check_edges(archive)
     texts = {name: field.values for name, field in archive.fields.items() if field.is_text}
     for name, part in {"names": archive.names or (), **texts}.items():
@@ -98,7 +111,7 @@ def check_contents(archive: GraphArchive) -> None:
     for name, field in archive.fields.items():
         if field.values.dtype.kind != "f":
             continue
-        # A missing target is a NaN; anywhere else, and as an infinity, it is a mistake.
+        # NaN marks a missing target. NaN in other fields and infinity in any field are errors.
         bad = np.isinf(field.values) if name == "y" else ~np.isfinite(field.values)
         if bad.any():
             row = np.flatnonzero(bad.reshape(len(bad), -1).any(1))[0]
@@ -129,7 +142,7 @@ def _check_name(name: Any) -> None:
         raise DataError(f"attribute {name!r}: expected a name of letters, digits and _")
     if name in _OURS:
         raise DataError(f"attribute '{name}': is computed here; leave it out")
-    # PyG shifts or joins these in another way when it makes a batch.
+    # PyG increments or concatenates attributes with these names differently in a batch.
     if name == "face" or "index" in name or "batch" in name:
         raise DataError(
             f"attribute '{name}': with 'index', 'batch' or 'face' in its name PyG takes it for "

@@ -1,7 +1,7 @@
-"""Whether an official file is the one it should be.
+"""Checks that an official file is the expected one.
 
-Where its SHA-256 is published, that one holds. Where none is, the first file that is used is
-recorded beside it, and every later one must be the same.
+If the SHA-256 of the file is published, the file must match it. Otherwise, the checksum of the
+first file that is used is recorded beside it, and every later file must match that one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from eigenformer.files import write_atomic
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, as hexadecimal digits."""
+    """Returns the SHA-256 of a file as hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while block := stream.read(1 << 20):
@@ -24,12 +24,15 @@ def sha256_of(path: Path) -> str:
 
 
 def record_of(path: Path) -> Path:
-    """Where the checksum of a file is recorded."""
+    """Returns the path at which the checksum of a file is recorded."""
     return path.with_name(f"{path.name}.sha256.json")
 
 
 def check_file(path: Path, published: str | None) -> None:
-    """Raises unless the file is the published one, or else the one that was used first."""
+    """Raises an error if the file does not match its published checksum.
+
+    Without a published checksum, the file must match the one that was used first.
+    """
     found, record = sha256_of(path), record_of(path)
     if published is not None:
         if found != published:

@@ -1,4 +1,4 @@
-"""PyG graphs → packed arrays, with every graph checked on the way."""
+"""PyG graphs → packed arrays; every graph is checked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEVELS = ("node", "edge", "graph")
 def pack_graphs(
     graphs: Iterable[Data], names: Sequence[str] | None, levels: Mapping[str, Level]
 ) -> dict[str, Any]:
-    """The offsets, edges and fields of a :class:`GraphArchive`."""
+    """Returns the offsets, edges and fields of a :class:`GraphArchive` of these graphs."""
     for level in levels.values():
         if level not in _LEVELS:
             raise DataError(unknown(f"level '{level}'", level, _LEVELS))
@@ -56,7 +56,7 @@ def pack_graphs(
 
 
 def of_networkx(graphs: Iterable[nx.Graph]) -> Iterator[Data]:
-    """networkx graphs as PyG has them; node, edge and graph attributes become tensors."""
+    """Converts networkx graphs to PyG graphs; node, edge and graph attributes become tensors."""
     from torch_geometric.utils import from_networkx
 
     for index, graph in enumerate(graphs):
@@ -74,7 +74,7 @@ def _structure(data: Data, place: str) -> tuple[int, np.ndarray]:
         raise DataError(f"{place}: expected a PyG Data, got {type(data).__name__}")
     try:
         size = data.num_nodes
-    except AttributeError as error:  # of a file that was altered
+    except AttributeError as error:  # the graph comes from an altered file
         raise DataError(f"{place}: not a whole PyG Data ({error})") from None
     if not size:
         raise DataError(f"{place}: no nodes, or their number is not known (no 'x', no 'num_nodes')")
@@ -89,7 +89,7 @@ def _structure(data: Data, place: str) -> tuple[int, np.ndarray]:
 
 
 def _keys(graphs: Sequence[Data], place: Callable[[int], str]) -> list[str]:
-    """The attributes, which all graphs must have alike."""
+    """Returns the names of the attributes, which must be the same in all graphs."""
     keys: list[str] = []
     for index, data in enumerate(graphs):
         names = [name for name in data.to_dict() if name not in ("edge_index", "num_nodes")]
@@ -110,14 +110,14 @@ def _rows(value: Any, key: str, place: str) -> np.ndarray:
 
 def _array(value: Any, key: str, place: str) -> np.ndarray:
     if isinstance(value, int | float | np.ndarray | np.number):
-        # A Python float is a double; PyG batches it as a default tensor.
+        # A Python float is a double, but PyG batches it as a tensor of the default type.
         value = torch.as_tensor(value)
     if not isinstance(value, Tensor):
         reason = f"'{key}' is a {type(value).__name__}, an archive takes numbers, as tensors"
         raise DataError(f"{place}: {reason}")
     try:
         return value.detach().cpu().numpy()
-    except (TypeError, RuntimeError):  # sparse, nested, or of a type that NumPy does not have
+    except (TypeError, RuntimeError):  # sparse, nested, or of a type missing in NumPy
         kind = f"{value.layout} tensor of {value.dtype}".replace("torch.", "")
         raise DataError(f"{place}: '{key}' is a {kind}; make it dense, and float or long") from None
 
@@ -145,7 +145,7 @@ def _pack(
 ) -> Field:
     expected = {"node": sizes, "edge": counts, "graph": [1] * len(rows)}[level]
     if level == "graph":
-        # PyG knows both [targets] and [1, targets]; here a graph always has one row.
+        # PyG allows both [targets] and [1, targets]; an archive always has one row per graph.
         rows = [row if len(row) == 1 else row[None] for row in rows]
     first = rows[0]
     for index, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""What can be wrong with data: each problem with its place and its reason."""
+"""Errors in data: each problem is reported with its place and its reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong in one place of a file."""
+    """One problem at one place in a file."""
 
     file: str
     reason: str
@@ -20,7 +20,7 @@ class Problem:
 
 
 class DataError(ValueError):
-    """Data that cannot be used; ``problems`` holds every place and reason."""
+    """Raised for data that cannot be used; ``problems`` holds every place and reason."""
 
     def __init__(self, problems: str | Problem | Sequence[Problem]) -> None:
         if isinstance(problems, Problem):
@@ -30,11 +30,11 @@ class DataError(ValueError):
 
 
 class DamagedError(DataError):
-    """A file of ours that is truncated, altered, or not what its name says."""
+    """Raised for a file of ours that is truncated, altered, or not what its name says."""
 
 
 class DownloadError(DataError):
-    """A file that could not be fetched; the message says which file to put where."""
+    """Raised if a file cannot be downloaded; the message says which file to put where."""
 
 
 def _summary(problems: tuple[Problem, ...], shown: int = 20) -> str:

@@ -1,4 +1,7 @@
-"""Many SMILES → graphs, on all cores: RDKit's work is done in Python's lock, so by processes."""
+"""Many SMILES → graphs, on all cores.
+
+RDKit holds Python's global lock while it works, so processes are used instead of threads.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from functools import partial
 from eigenformer.data.molecules import MoleculeError, MoleculeGraph, featurizer
 from eigenformer.reporting import Reporter
 
-# Fewer are done before the processes are up.
+# Fewer molecules are finished before the processes have started.
 _MANY = 2000
 _CHUNK = 64
 
@@ -22,7 +25,10 @@ _CHUNK = 64
 def featurize_all(
     smiles: Sequence[str], name: str, reporter: Reporter
 ) -> list[MoleculeGraph | MoleculeError]:
-    """The graph of each SMILES by the featuriser ``name``, or why there is none, in order."""
+    """Featurises each SMILES with the featuriser ``name``.
+
+    Returns, in order, the graph of each SMILES, or the error that explains why there is none.
+    """
     featurizer(name)
     chunks = [smiles[start : start + _CHUNK] for start in range(0, len(smiles), _CHUNK)]
     results: list[MoleculeGraph | MoleculeError] = []
@@ -37,7 +43,7 @@ def _spread(
     chunks: list[Sequence[str]], name: str, count: int
 ) -> Iterator[list[MoleculeGraph | MoleculeError]]:
     work = partial(_featurize, name)
-    # Where processes cannot be forked, each would run the user's script again.
+    # If processes cannot be forked, each of them would run the user's script again.
     if count < _MANY or sys.platform != "linux" or (cores := len(os.sched_getaffinity(0))) < 2:
         yield from map(work, chunks)
         return
@@ -58,7 +64,7 @@ def _featurize(name: str, smiles: Sequence[str]) -> list[MoleculeGraph | Molecul
 
 
 def _follow_parent() -> None:
-    """Ends with the process that started this one, however that ends; Ctrl-C is for that one."""
+    """Ends this process when its parent ends for any reason; Ctrl-C is left to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None

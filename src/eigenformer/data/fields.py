@@ -1,4 +1,4 @@
-"""The parts of an archive, attributes and splits, and their forms on disk."""
+"""The attributes and splits of an archive, and their forms on disk."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _INTEGERS = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32)
 
 @dataclass(frozen=True)
 class Field:
-    """One attribute of all graphs, packed graph after graph.
+    """One attribute of all graphs, concatenated in the order of the graphs.
 
     Args:
-        level: What has a row each: a node, an edge, or a graph.
-        values: The rows; integers may be stored in fewer bits than ``dtype`` has.
-        dtype: The type in which a graph carries it; for texts, one per graph, ``object``.
+        level: Whether there is one row per node, per edge, or per graph.
+        values: The rows; integers may be stored in fewer bits than those of ``dtype``.
+        dtype: The type of the attribute in a graph; ``object`` for text, with one text per graph.
     """
 
     level: Level
@@ -35,19 +35,22 @@ class Field:
 
     @property
     def is_text(self) -> bool:
-        """Whether it holds texts instead of numbers."""
+        """Whether the field holds text instead of numbers."""
         return self.dtype.kind == "O"
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> Field:
-        """One text per graph."""
+        """Creates a field with one text per graph."""
         values = np.empty(len(texts), dtype=object)
         values[:] = texts
         return cls("graph", values, values.dtype)
 
 
 def number_splits(split: Sequence[str | None] | np.ndarray) -> np.ndarray:
-    """Split names as places in ``SPLITS``, None as no split; places stay as they are."""
+    """Returns split names as indices into ``SPLITS``, and None as ``NO_SPLIT``.
+
+    Indices are returned unchanged.
+    """
     array = np.asarray(split)
     if array.ndim == 1 and array.dtype.kind in "iu":
         strange = array[~np.isin(array, (*range(len(SPLITS)), NO_SPLIT))]
@@ -62,12 +65,12 @@ def number_splits(split: Sequence[str | None] | np.ndarray) -> np.ndarray:
 
 
 def graph_place(index: int, names: Sequence[str] | None) -> str:
-    """What to call a graph in an error."""
+    """Returns how error messages refer to a graph."""
     return f"graph {index}" + ("" if names is None else f" ('{names[index]}')")
 
 
 def packed_rows(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of the chosen graphs one after the other, and the offsets they then have."""
+    """Returns the concatenated row indices of the chosen graphs, and their new offsets."""
     counts = offsets[chosen + 1] - offsets[chosen]
     ends = np.cumsum(counts)
     new = np.concatenate([np.zeros(1, np.int64), ends])
@@ -76,7 +79,7 @@ def packed_rows(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np
 
 
 def narrow(values: np.ndarray) -> np.ndarray:
-    """The same integers in the smallest type that holds them all; other types as they are."""
+    """Returns integers in the smallest type that holds them all; other types are unchanged."""
     if values.dtype.kind not in "iu" or values.size == 0 or values.itemsize == 1:
         return values
     low, high = values.min(), values.max()
@@ -87,14 +90,14 @@ def narrow(values: np.ndarray) -> np.ndarray:
 
 
 def pack_text(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Texts as one array of UTF-8 bytes, and where each of them begins."""
+    """Returns texts as one array of UTF-8 bytes, and the offset of each text."""
     encoded = [text.encode("utf-8") for text in texts]
     offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
 
 
 def unpack_text(packed: np.ndarray, offsets: np.ndarray) -> Sequence[str]:
-    """The texts behind :func:`pack_text`, each decoded when it is asked for."""
+    """Returns the texts packed by :func:`pack_text`; each is decoded on access."""
     return _Texts(packed, offsets)
 
 

@@ -1,11 +1,11 @@
-"""Three plain tables → archive, for people without molecules.
+"""Three plain tables → archive, for graphs that are not molecules.
 
 - ``graphs``: a column ``graph`` with the graphs' names; targets of graphs; a split column.
-- ``nodes``: ``graph``, ``node``; every other column is a feature, but for targets of nodes.
+- ``nodes``: ``graph``, ``node``; every other column is a feature, except targets of nodes.
 - ``edges``: ``graph``, ``source``, ``target``; every other column is a feature.
 
-Names may be any text. Here nothing is set aside: a table that contradicts another is reported,
-with all its lines, and nothing is made of it.
+Names may be any text. Invalid rows are never skipped: if the tables contradict each other, all
+lines at fault are reported and no archive is created.
 """
 
 from __future__ import annotations
@@ -36,14 +36,17 @@ _NAMES = ("graphs", "nodes", "edges")
 
 
 def is_graph_tables(folder: Path) -> bool:
-    """Whether a folder holds one of the three tables."""
+    """Returns whether a folder holds at least one of the three tables."""
     return any(_find(folder, name) is not None for name in _NAMES)
 
 
 def read_graph_tables(
     folder: Path, options: ReadOptions, ignored: Collection[str] = ()
 ) -> GraphArchive:
-    """Reads the three tables of a folder, as CSV, TSV or Parquet; ``ignored`` are no features."""
+    """Reads the three tables of a folder, as CSV, TSV or Parquet.
+
+    The columns in ``ignored`` are not used as node features.
+    """
     tables = []
     for name in _NAMES:
         path = _find(folder, name)
@@ -112,7 +115,7 @@ def _index(graphs: Table, problems: list[Problem]) -> dict[str, int]:
 def _nodes(
     nodes: Table, graph_of: dict[str, int], problems: list[Problem]
 ) -> tuple[np.ndarray, list[int], dict[tuple[int, str], int]]:
-    """The rows sorted by graph, nodes per graph, and each node's number within its graph."""
+    """Returns the rows sorted by graph, the nodes per graph, and each node's index in its graph."""
     sizes = [0] * len(graph_of)
     node_of: dict[tuple[int, str], int] = {}
     graphs = []
@@ -137,7 +140,7 @@ def _edges(
     node_of: dict[tuple[int, str], int],
     problems: list[Problem],
 ) -> tuple[np.ndarray, list[int], np.ndarray]:
-    """The edges sorted by graph, edges per graph, and the rows they are from."""
+    """Returns the edges sorted by graph, the edges per graph, and the table row of each edge."""
     counts = [0] * len(graph_of)
     graphs, ends = [], []
     columns = edges.column("graph"), edges.column("source"), edges.column("target")
@@ -158,15 +161,15 @@ def _edges(
 
 
 def _feature_names(table: Table, skip: set[str]) -> list[str]:
-    """The feature columns in the order of their names.
+    """Returns the feature columns sorted by name.
 
-    So a table whose columns come in another order is the same to a trained model.
+    The order of the columns in a table therefore does not matter to a trained model.
     """
     return sorted(name for name in table.columns if name not in skip)
 
 
 def _features(table: Table, order: np.ndarray, names: list[str], level: Level) -> Field:
-    """The feature columns: whole numbers as integers, anything else as float32."""
+    """Reads the feature columns: as integers if all cells are whole numbers, else as float32."""
     columns = {name: table.columns[name] for name in names}
     whole = all(is_whole(cell) for cells in columns.values() for cell in cells)
     dtype = np.dtype(np.int64 if whole else np.float32)
@@ -189,7 +192,10 @@ def _named(name: str, read: Callable[[str], float], cell: str) -> float:
 def _read_rows(
     table: Table, read: Callable[[int], list[float]], dtype: np.dtype | None = None
 ) -> np.ndarray:
-    """What each row says, by its number; all rows that cannot be read are listed."""
+    """Returns the values of all rows; ``read`` gets the index of a row.
+
+    Raises an error that lists all rows that cannot be read.
+    """
     rows, problems = [], []
     for index, line in enumerate(table.lines):
         try:
@@ -202,7 +208,7 @@ def _read_rows(
 
 
 def _target_level(graphs: Table, nodes: Table, options: ReadOptions) -> TargetLevel:
-    """Targets are columns of ``graphs``, or else of ``nodes``."""
+    """Returns whether the targets are columns of ``graphs`` or of ``nodes``."""
     for name in options.targets:
         if name in graphs.columns and name in nodes.columns:
             both = f"target '{name}': a column of this table and of {nodes.file}; rename one"
@@ -216,9 +222,9 @@ def _target_level(graphs: Table, nodes: Table, options: ReadOptions) -> TargetLe
 def _both_ways(
     ends: np.ndarray, counts: list[int], fields: dict[str, Field]
 ) -> tuple[np.ndarray, list[int], dict[str, Field]]:
-    """Each edge and, right after it, its reverse with the same features.
+    """Inserts, right after each edge, its reverse with the same features.
 
-    A loop stays one, and so does an edge whose reverse is listed itself.
+    No reverse is added to a self-loop, or to an edge whose reverse is itself in the table.
     """
     graph = np.repeat(np.arange(len(counts)), counts)
     listed = set(zip(graph.tolist(), *ends.tolist(), strict=True))

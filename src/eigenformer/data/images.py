@@ -1,4 +1,4 @@
-"""Pictures → superpixel graphs, by scikit-image's SLIC (extra ``images``)."""
+"""Pictures → superpixel graphs, with scikit-image's SLIC (extra ``images``)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
 @dataclass(frozen=True)
 class Slic:
-    """How pictures are cut up; the defaults are those of CIFAR10.
+    """How pictures are divided into superpixels; the defaults are those of CIFAR10.
 
     Args:
-        start: Superpixels asked for first, then fewer and fewer.
-        most: Until there are at most so many.
-        compactness: How much nearness in the picture counts against likeness in colour.
+        start: The number of superpixels requested first; it is reduced by one until at most
+            ``most`` are found.
+        most: The maximum number of superpixels.
+        compactness: The weight of proximity in the picture relative to similarity in colour.
     """
 
     start: int = 200
@@ -33,14 +34,17 @@ class Slic:
 
 
 def is_image_folder(folder: Path) -> bool:
-    """Whether a folder holds pictures, or folders of them."""
+    """Returns whether a folder holds pictures, or folders of pictures."""
     return next(_images(folder), None) is not None
 
 
 def read_image_folder(
     folder: Path, slic: Slic | None = None, report: Reporter | None = None
 ) -> GraphArchive:
-    """A folder of pictures as graphs. Folders within it are classes; without any, no targets."""
+    """Reads a folder of pictures as graphs.
+
+    Subfolders are classes. Without subfolders, the graphs have no targets.
+    """
     report = report or Reporter()
     files = sorted(_images(folder))
     if not files:
@@ -66,7 +70,10 @@ def read_image_folder(
 
 
 def superpixels_of(image: np.ndarray, slic: Slic | None = None) -> Superpixels:
-    """The superpixels of one picture, ``[height, width]`` or ``[height, width, 3]`` in 0..255."""
+    """Returns the superpixels of one picture.
+
+    The picture is ``[height, width]`` or ``[height, width, 3]``, with values in 0..255.
+    """
     segmentation, slic = _skimage("segmentation"), slic or Slic()
     grey = image.ndim == 2
     pixels = image.reshape(*image.shape[:2], -1).astype(np.float64)
@@ -99,7 +106,7 @@ def superpixels_of(image: np.ndarray, slic: Slic | None = None) -> Superpixels:
 
 
 def read_image(file: Path) -> np.ndarray:
-    """A picture in 0..255, grey or with three colours."""
+    """Reads a picture with values in 0..255, in grey or with three colours."""
     try:
         image = np.asarray(_skimage("io").imread(file))
     except (OSError, ValueError, SyntaxError) as error:

@@ -1,4 +1,4 @@
-"""What is in the cache: which graphs, where, how large, and what they look like."""
+"""Lists the archives in the cache with their folders, sizes and statistics."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Entry:
     """One archive, or a benchmark that is not prepared yet.
 
     Args:
-        name: Its name.
-        path: Its folder; None where there is none.
-        archive_bytes: The size of the archive.
-        spectra: Its caches of spectra, and how many frequencies each keeps; None for all.
-        statistics: Counts of its graphs.
-        target: What is predicted; None where nothing is.
-        problem: What is wrong with it, if anything.
+        name: The name of the archive or benchmark.
+        path: The folder of the archive; None if there is none.
+        archive_bytes: The size of the archive in bytes.
+        spectra: The caches of its spectra, and the number of frequencies each keeps; None for all.
+        statistics: Statistics of the graphs.
+        target: The target to predict; None if there is none.
+        problem: Why the archive cannot be opened; empty if it can.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Entry:
 
 
 def list_entries(workspace: Workspace) -> list[Entry]:
-    """The seven benchmarks first, prepared or not, then every other archive in the cache."""
+    """Returns the seven benchmarks, prepared or not, then every other archive in the cache."""
     names = list(BENCHMARKS)
     if workspace.cache_dir.is_dir():
         found = (manifest.parent.name for manifest in workspace.cache_dir.glob(f"*/{MANIFEST}"))
@@ -51,7 +51,7 @@ def list_entries(workspace: Workspace) -> list[Entry]:
 
 
 def entry(path: Path, workspace: Workspace) -> Entry:
-    """What can be said of one folder without reading all of it."""
+    """Returns the entry of one folder without reading all of its contents."""
     if not path.is_dir():
         return Entry(path.name)
     try:
@@ -69,7 +69,7 @@ def entry(path: Path, workspace: Workspace) -> Entry:
 
 
 def find_archive(name_or_path: str, workspace: Workspace) -> Path:
-    """The folder of an archive, by its path or by its name in the cache."""
+    """Returns the folder of an archive, given its path or its name in the cache."""
     for path in (Path(name_or_path), workspace.cache_dir / name_or_path):
         if is_archive(path):
             return path
@@ -87,6 +87,6 @@ def find_archive(name_or_path: str, workspace: Workspace) -> Path:
 
 
 def spectra_folders(path: Path, workspace: Workspace) -> list[Path]:
-    """Where the spectra of an archive may be: beside it, and in the cache."""
+    """Returns the folders that may hold the spectra of an archive: beside it, and in the cache."""
     folders = (path.absolute().parent / "spectra", workspace.spectra_dir)
     return list(dict.fromkeys(folders))
