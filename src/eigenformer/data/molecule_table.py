@@ -1,4 +1,4 @@
-"""A table with SMILES and targets → archive; rows that cannot be used are set aside, with why."""
+"""A table with SMILES and targets → archive. Invalid rows are set aside with a reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from eigenformer.reporting import Reporter
 
 @dataclass(frozen=True)
 class Import:
-    """What was read: the graphs, and the rows that gave none."""
+    """The result of reading: the graphs, and the rows that gave no graph."""
 
     archive: GraphArchive
     rejected: tuple[Rejected, ...] = ()
@@ -38,7 +38,10 @@ class _Row:
 
 
 def read_molecule_table(path: Path, options: ReadOptions, report: Reporter | None = None) -> Import:
-    """Reads CSV, TSV or Parquet. Missing targets are NaN; bad rows are reported, not dropped."""
+    """Reads a CSV, TSV or Parquet table of molecules.
+
+    Missing targets are NaN. Invalid rows are reported, not dropped.
+    """
     table = read_table(path)
     if options.smiles not in table.columns:
         reason = unknown(f"column '{options.smiles}'", options.smiles, table.columns)

@@ -1,8 +1,8 @@
-"""SMILES → graphs, by RDKit (extra ``chem``): the same code for training and for prediction.
+"""SMILES → graphs, with RDKit (extra ``chem``). Training and prediction use the same code.
 
-Two featurisers: ``ogb`` with nine integers per atom and three per bond, in the vocabulary of the
-Open Graph Benchmark, which covers every atom and bond RDKit accepts; and ``zinc`` with the words
-of the ZINC benchmark, one per atom and one per bond.
+There are two featurisers. ``ogb`` has nine integers per atom and three per bond. It uses the
+vocabulary of the Open Graph Benchmark, which covers every atom and bond that RDKit accepts.
+``zinc`` has one word of the ZINC benchmark per atom and one per bond.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 _STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")
 
 OGB_ATOM_SIZES = (119, 5, 12, 12, 10, 6, 6, 2, 2)
-"""Categories of each atom feature; the last one of most is "anything else"."""
+"""Number of categories per atom feature. The last category of most is "anything else"."""
 
 OGB_BOND_SIZES = (5, 6, 2)
-"""Categories of each bond feature."""
+"""Number of categories per bond feature."""
 
 
 class MoleculeError(DataError):
-    """A SMILES that gives no graph; the message is the reason."""
+    """Raised if a SMILES cannot be converted to a graph. The message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class MoleculeGraph:
 
 @dataclass(frozen=True)
 class Featurizer:
-    """How molecules become graphs.
+    """Converts molecules to graphs.
 
     Args:
         name: ``ogb`` or ``zinc``.
-        atom_sizes: Categories of each column of ``x``.
-        bond_sizes: Categories of each column of ``edge_attr``.
-        featurize: From a molecule to its graph.
+        atom_sizes: Number of categories per column of ``x``.
+        bond_sizes: Number of categories per column of ``edge_attr``.
+        featurize: Converts a molecule to its graph.
     """
 
     name: str
@@ -68,16 +68,16 @@ class Featurizer:
     featurize: Callable[[Mol], MoleculeGraph]
 
     def __call__(self, smiles: str) -> MoleculeGraph:
-        """The graph of a SMILES, its atoms in the order they are written."""
+        """Returns the graph of a SMILES. Its atoms are in the order of the SMILES."""
         return self.featurize(parse_smiles(smiles))
 
 
 def from_smiles(smiles: str, featurizer: str = "ogb", num_frequencies: int | None = None) -> Data:
-    """The graph of a molecule with its spectrum, as a model takes it.
+    """Returns the graph of a molecule with its spectrum, ready for a model.
 
     Args:
         smiles: Any SMILES that RDKit accepts.
-        featurizer: The featuriser of the model it is meant for: ``ogb`` or ``zinc``.
+        featurizer: The featuriser of the model that takes the graph: ``ogb`` or ``zinc``.
         num_frequencies: Keep this many of the lowest frequencies (default: all).
     """
     import torch
@@ -95,7 +95,7 @@ def from_smiles(smiles: str, featurizer: str = "ogb", num_frequencies: int | Non
 
 
 def featurizer(name: str) -> Featurizer:
-    """A featuriser by its name."""
+    """Returns the featuriser with this name."""
     table = {
         "ogb": (OGB_ATOM_SIZES, OGB_BOND_SIZES, ogb_graph),
         "zinc": ((KNOWN_ATOMS + 1,), (len(BOND_WORDS),), zinc_graph),
@@ -110,7 +110,7 @@ def _graph(smiles: str, name: str) -> MoleculeGraph:
 
 
 def parse_smiles(smiles: str) -> Mol:
-    """The molecule of a SMILES; what RDKit rejects is an error with RDKit's reason."""
+    """Parses a SMILES. Raises an error with RDKit's reason if RDKit rejects it."""
     chem = _chem()
     from rdkit import rdBase
 
@@ -126,7 +126,9 @@ def parse_smiles(smiles: str) -> Mol:
 
 
 def ogb_graph(molecule: Mol) -> MoleculeGraph:
-    """Nine integers per atom, three per bond; each bond in both directions, one after the other.
+    """Returns a graph with nine integers per atom and three per bond.
+
+    Each bond is stored in both directions, one after the other.
 
     Atoms: atomic number − 1, chirality, degree, charge + 5, hydrogens, radical electrons,
     hybridisation, aromatic, in a ring. Bonds: type, stereo, conjugated.
@@ -152,7 +154,7 @@ def ogb_graph(molecule: Mol) -> MoleculeGraph:
         bonds.append(
             (
                 _place(_BOND_TYPE, bond.GetBondType().name),
-                # Newer kinds of stereo, of bonds that cannot turn, count as unspecified.
+                # Newer kinds of stereo, for bonds that cannot rotate, count as unspecified.
                 _STEREO.index(stereo if stereo in _STEREO else "STEREOANY"),
                 int(bond.GetIsConjugated()),
             )
@@ -164,10 +166,10 @@ def ogb_graph(molecule: Mol) -> MoleculeGraph:
 
 
 def zinc_graph(molecule: Mol) -> MoleculeGraph:
-    """The words of ZINC: an atom as its Kekulé SMILES writes it, a bond by its type.
+    """Returns a graph with the words of ZINC: atoms as in the Kekulé SMILES, bonds by their type.
 
-    Atoms that ZINC-12k does not have are "unknown". A dative, zero-order or other bond that is
-    no single, double or triple one counts as single.
+    Atoms that do not occur in ZINC-12k are "unknown". Bonds that are not single, double or triple,
+    such as dative or zero-order bonds, count as single.
     """
     words = {word: index for index, word in enumerate(ATOM_WORDS)}
     types = [min(words.get(word, KNOWN_ATOMS), KNOWN_ATOMS) for word in zinc_words(molecule)]
@@ -183,16 +185,16 @@ def zinc_graph(molecule: Mol) -> MoleculeGraph:
 
 
 def zinc_words(molecule: Mol) -> list[str]:
-    """How the Kekulé SMILES writes each atom: element, hydrogens if written, charge.
+    """Returns each atom as the Kekulé SMILES writes it: element, explicit hydrogens, charge.
 
-    An atom in brackets has its hydrogens written, so "C H1" is a stereocentre.
+    The hydrogens of an atom in brackets are explicit, so "C H1" is a stereocentre.
     """
     chem = _chem()
     kekule = _kekulized(molecule)
     for atom in kekule.GetAtoms():
-        atom.SetIsotope(0)  # labels, which would put any atom into brackets
+        atom.SetIsotope(0)  # these labels would put any atom into brackets
         atom.SetAtomMapNum(0)
-    # What is written, without any interpretation; the order of writing leads back to the atoms.
+    # Parse only what is written, without interpretation. The output order maps it to the atoms.
     written = chem.MolFromSmiles(chem.MolToSmiles(kekule, kekuleSmiles=True), sanitize=False)
     order = kekule.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]
     words = [""] * molecule.GetNumAtoms()
@@ -208,7 +210,7 @@ def zinc_words(molecule: Mol) -> list[str]:
 
 
 def molecule_fields(graphs: Sequence[MoleculeGraph]) -> dict[str, Any]:
-    """The offsets, edges and features of an archive of these molecules."""
+    """Returns the offsets, edges and features of these molecules, for an archive."""
     long = np.dtype(np.int64)
     fields: dict[str, Field] = {
         "x": Field("node", np.concatenate([graph.x for graph in graphs]), long),
@@ -223,12 +225,15 @@ def molecule_fields(graphs: Sequence[MoleculeGraph]) -> dict[str, Any]:
 
 
 def molecule_archive(graphs: Sequence[MoleculeGraph], name: str) -> GraphArchive:
-    """An archive in memory of molecules by the featuriser ``name``."""
+    """Returns an archive in memory of molecules from the featuriser ``name``."""
     return GraphArchive(**molecule_fields(graphs), meta={"featurizer": name})
 
 
 def scaffold(smiles: str) -> str:
-    """The Bemis–Murcko scaffold: rings and what joins them; empty for a molecule without rings."""
+    """Returns the Bemis–Murcko scaffold: the rings and the links between them.
+
+    The scaffold of a molecule without rings is empty.
+    """
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
     return MurckoScaffold.MurckoScaffoldSmiles(mol=parse_smiles(smiles), includeChirality=False)
@@ -246,7 +251,7 @@ def _kekulized(molecule: Mol) -> Mol:
 
 
 def _objection(smiles: str) -> str:
-    """Why RDKit rejects a SMILES."""
+    """Returns the reason why RDKit rejects a SMILES."""
     from rdkit import rdBase
 
     with rdBase.BlockLogs():
@@ -255,7 +260,7 @@ def _objection(smiles: str) -> str:
             return "not a SMILES"
         try:
             problems = _chem().DetectChemistryProblems(molecule)
-        except RuntimeError:  # an element that is none, for one
+        except RuntimeError:  # for example, an invalid element
             return "RDKit rejects it"
     return problems[0].Message() if problems else "RDKit rejects it"
 

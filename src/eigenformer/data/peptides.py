@@ -41,7 +41,7 @@ LAYOUTS: dict[str, tuple[tuple[RawFile, ...], ...]] = {
         (RawFile(_FUNC_TABLE),),
         (RawFile("peptidesfunc.zip", f"{_ADDRESS}/ycsq37q8sxs1ou8/peptidesfunc.zip?dl=1"),),
     ),
-    # Both have the same graphs and split, so the one's table can say the other's split.
+    # Both have the same graphs and split, so the split can be read from the table of the other.
     "peptides-struct": (
         (RawFile(_STRUCT_TABLE), RawFile(_STRUCT_SPLIT)),
         (RawFile(_STRUCT_TABLE), RawFile(f"../peptides-func/{_FUNC_TABLE}")),
@@ -78,7 +78,7 @@ def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
 
 
 def standardized(targets: np.ndarray) -> np.ndarray:
-    """Each target brought to zero mean and unit (sample) deviation over the whole set."""
+    """Scales each target to zero mean and unit (sample) deviation over the whole set."""
     return (targets - targets.mean(0)) / targets.std(0, ddof=1)
 
 
@@ -106,7 +106,7 @@ def _struct_split(file: Path, rows: int) -> np.ndarray:
 
 
 def _official(name: str, file: Path) -> GraphArchive:
-    """The official graphs: for each split a list of (x, edge_attr, edge_index, y)."""
+    """Reads the official graphs: one list of (x, edge_attr, edge_index, y) per split."""
     from eigenformer.data.unpickle import load_arrays
 
     graphs: list[dict[str, np.ndarray]] = []

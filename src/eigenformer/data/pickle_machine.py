@@ -1,10 +1,10 @@
-"""A pickle as data: its instructions are followed, and the calls they ask for are noted down.
+"""A pickle as data: follows its instructions, and records the calls instead of making them.
 
-The machine below knows the instructions that arrays, tensors and plain containers are written with,
-and no other. It imports nothing and calls nothing for a file: a name stays a :class:`Name`, a call
-stays a :class:`Call`. What they mean is decided by :mod:`eigenformer.data.plain_values`.
+The machine knows only the instructions that are needed for arrays, tensors and plain containers.
+It imports nothing and calls nothing for a file: a name stays a :class:`Name`, and a call stays a
+:class:`Call`. :mod:`eigenformer.data.plain_values` decides what they mean.
 
-Memory is taken for what is in the file, never for what the file claims.
+Memory is allocated for what the file contains, never for what it claims to contain.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MAX_INSTRUCTIONS = 40_000_000
-"""In one pickle. A list of 220,000 molecules as ZINC's has about 19 million."""
+"""The maximum number of instructions per pickle.
+
+A list of 220,000 molecules like ZINC's has about 19 million.
+"""
 
 MAX_DIGITS = 400
-"""Of a number that is written as text."""
+"""The maximum number of digits of a number that is written as text."""
 
 PYG_NAMES = frozenset(
     {
@@ -29,7 +32,7 @@ PYG_NAMES = frozenset(
         ("torch_geometric.data.storage", "GlobalStorage"),
     }
 )
-"""What a PyG ``Data`` is written with."""
+"""The names in the pickle of a PyG ``Data``."""
 
 STORAGES = {
     "DoubleStorage": "float64",
@@ -43,7 +46,7 @@ STORAGES = {
     "ByteStorage": "uint8",
     "BoolStorage": "bool",
 }
-"""PyTorch's names for storages, and the type of their elements."""
+"""PyTorch's names of storages, with the type of their elements."""
 
 ARRAY_NAMES = frozenset(
     {
@@ -66,16 +69,16 @@ ARRAY_NAMES = frozenset(
         *(("torch", name) for name in STORAGES),
     }
 )
-"""What arrays and tensors are written with."""
+"""The names in the pickles of arrays and tensors."""
 
 
 class Refused(Exception):
-    """A file that asks for something that is not admitted, or contradicts itself."""
+    """Raised if a file asks for something that is not allowed, or contradicts itself."""
 
 
 @dataclass(frozen=True)
 class Name:
-    """A name the file asks for. Nothing is looked up."""
+    """A name that the file asks for. It is never looked up."""
 
     module: str
     name: str
@@ -86,7 +89,7 @@ class Name:
 
 @dataclass(eq=False)
 class Call:
-    """A call the file asks for. Nothing is called."""
+    """A call that the file asks for. It is never made."""
 
     name: Name
     arguments: tuple[Any, ...]
@@ -96,7 +99,7 @@ class Call:
 
 @dataclass(eq=False)
 class Reference:
-    """Something that lies outside the pickle: a storage."""
+    """A reference to an object outside the pickle: a storage."""
 
     key: Any
 
@@ -106,8 +109,8 @@ class PickleMachine:
 
     Args:
         data: The bytes of a file.
-        start: Where in them the pickle begins.
-        names: The names that are admitted.
+        start: The position at which the pickle begins.
+        names: The allowed names.
     """
 
     def __init__(
@@ -122,7 +125,7 @@ class PickleMachine:
         self.references: list[Reference] = []
 
     def run(self) -> Any:
-        """What the pickle describes; :attr:`position` is then its end."""
+        """Returns what the pickle describes. Afterwards :attr:`position` is the pickle's end."""
         data, size, steps = self.data, len(self.data), _STEPS
         for _ in range(MAX_INSTRUCTIONS):
             if self.position >= size:
@@ -139,10 +142,10 @@ class PickleMachine:
             step(self)
         raise Refused(f"has more than {MAX_INSTRUCTIONS:,} instructions")
 
-    # What the instructions are made of.
+    # Building blocks of the instructions.
 
     def take(self, size: int) -> memoryview:
-        """The next bytes, of which there are as many as the file claims."""
+        """Returns the next ``size`` bytes. Raises an error if the file has fewer."""
         end = self.position + size
         if size < 0 or end > len(self.data):
             raise Refused("claims more bytes than it has")
@@ -151,12 +154,12 @@ class PickleMachine:
         return part
 
     def number(self, form: str) -> Any:
-        """A number in the notation of :mod:`struct`."""
+        """Reads a number in a format of :mod:`struct`."""
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
     def line(self, limit: int | None = None) -> bytes:
-        """The bytes up to the end of the line."""
-        # In blocks, so that a line costs what it is long.
+        """Returns the bytes up to the end of the line."""
+        # The search goes in blocks, so that its cost is proportional to the length of the line.
         end, block = -1, self.position
         while end < 0 and block < len(self.data):
             part = bytes(self.data[block : block + 256])
@@ -172,19 +175,19 @@ class PickleMachine:
         return line
 
     def pop(self) -> Any:
-        """The value on top."""
+        """Removes and returns the value on top of the stack."""
         if len(self.stack) <= (self.marks[-1] if self.marks else 0):
             raise Refused("takes a value that is not there")
         return self.stack.pop()
 
     def top(self) -> Any:
-        """The value on top, which stays there."""
+        """Returns the value on top of the stack without removing it."""
         value = self.pop()
         self.stack.append(value)
         return value
 
     def pop_to_mark(self) -> list[Any]:
-        """All values since the last mark."""
+        """Removes and returns all values since the last mark."""
         if not self.marks:
             raise Refused("takes values that are not there")
         start = self.marks.pop()
@@ -256,7 +259,7 @@ class PickleMachine:
     # The memo.
 
     def remember(self, index: int) -> None:
-        # Picklers count from 0: an index beyond the bytes read so far is not theirs.
+        # Picklers count from 0, so none of them writes an index beyond the bytes read so far.
         if not 0 <= index <= self.position:
             raise Refused("remembers a value under a number out of order")
         self.memo[index] = self.top()
@@ -312,7 +315,7 @@ def _pairs(values: list[Any]) -> dict[Any, Any]:
         raise Refused("has a key without a value")
     keys = values[::2]
     for key in keys:
-        # Only what is cheap to compare: not tuples of tuples of tuples, nor numbers that collide.
+        # Allow only keys that are cheap to compare: no nested tuples, no numbers that collide.
         if type(key) is not str and not (type(key) is int and abs(key) < 2**31):
             raise Refused("has a key that is neither a text nor a small number")
     return dict(zip(keys, values[1::2], strict=True))

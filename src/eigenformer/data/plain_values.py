@@ -1,7 +1,7 @@
-"""What a pickle describes → arrays, tensors and plain containers.
+"""Contents of a pickle → arrays, tensors and plain containers.
 
-Nothing from the file reaches NumPy or PyTorch but bytes. A type is one of a fixed list, a shape is
-checked against the bytes that are there, and a tensor against its storage.
+Only bytes from the file reach NumPy or PyTorch. Types come from a fixed list, shapes are checked
+against the bytes in the file, and tensors are checked against their storage.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from torch import Tensor
 from eigenformer.data.pickle_machine import STORAGES, Call, Name, Reference, Refused
 
 MAX_DEPTH = 100
-"""Of lists in lists in lists."""
+"""The maximum nesting depth of containers."""
 
 MAX_CONTAINERS = 10_000_000
-"""Lists, dictionaries, arrays and tensors in one file."""
+"""The maximum number of lists, dictionaries, arrays and tensors per file."""
 
 MAX_GROWTH, SMALL = 16, 1 << 30
-"""How much larger than its file the content may be where parts are used again and again or tensors
-are expanded; up to a gibibyte it does not matter."""
+"""How many times larger than its file the content may be, and the size that is always allowed.
+
+Content is larger than its file if parts are reused or tensors are expanded. Up to a gibibyte, this
+does not matter.
+"""
 
 _NUMBERS = frozenset(
     {"b1", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8"}
@@ -33,7 +36,7 @@ _NUMBERS = frozenset(
 _MAX_DIMENSIONS = 32
 
 ReadStorage = Callable[[Any], Tensor]
-"""From what a file calls a storage to its elements, in a row."""
+"""Converts a file's reference to a storage to the storage's elements, in a row."""
 
 
 class GraphFields(dict[str, Any]):
@@ -41,12 +44,12 @@ class GraphFields(dict[str, Any]):
 
 
 class PlainValues:
-    """Turns what a pickle describes into plain values.
+    """Converts the contents of a pickle to plain values.
 
     Args:
-        size: The bytes of the file, which bound the size of what is made of it.
-        read_storage: Reads a storage outside the pickle; None where there is none.
-        read_embedded: Reads a storage that is embedded as bytes; None where there is none.
+        size: The size of the file in bytes, which limits the size of the values.
+        read_storage: Reads a storage outside the pickle; None if there are no such storages.
+        read_embedded: Reads a storage that is embedded as bytes; None if there are none.
     """
 
     def __init__(
@@ -58,11 +61,11 @@ class PlainValues:
         self.limit = max(SMALL, MAX_GROWTH * size)
         self.read_storage = read_storage
         self.read_embedded = read_embedded
-        # By the identity of what is described: its value and its size; None while it is made.
+        # The value and size of each described object, by its identity; None while it is created.
         self.made: dict[int, tuple[Any, int] | None] = {}
 
     def make(self, described: Any) -> Any:
-        """The value."""
+        """Returns the value that is described."""
         return self._make(described, 0)[0]
 
     def _make(self, described: Any, depth: int) -> tuple[Any, int]:
@@ -142,7 +145,7 @@ class PlainValues:
             if type(pair) not in (list, tuple) or len(pair) != 2 or type(pair[0]) is not str:
                 raise Refused("has an ordered dictionary of another form")
             entries[pair[0]] = pair[1]
-        # What is set on it beside its entries is PyTorch's book-keeping.
+        # Attributes other than the entries are PyTorch's book-keeping.
         return self._entries({**entries, **call.entries}, collections.OrderedDict(), depth)
 
     def _tensor(self, arguments: tuple[Any, ...]) -> Tensor:
@@ -182,25 +185,25 @@ class PlainValues:
 
 
 def elements(data: bytes | memoryview, kind: Any, count: int) -> Tensor:
-    """The elements of a storage: exactly as many bytes as they take."""
+    """Returns the elements of a storage. Raises an error if the number of bytes does not match."""
     dtype = _element_type(kind)
     if len(data) != count * dtype.itemsize:
         raise Refused("has a storage of another size than it claims")
     if not count:
         return torch.empty(0, dtype=dtype)
-    # Other bytes than 0 and 1 are no truth values, and are not for NumPy to count.
+    # Bytes other than 0 and 1 are not truth values, and NumPy must not count them.
     if dtype is torch.bool and max(data) > 1:
         raise Refused("has truth values that are neither true nor false")
     return torch.frombuffer(bytearray(data), dtype=dtype)
 
 
 def element_size(kind: Any) -> int:
-    """The bytes of one element of a storage."""
+    """Returns the size of one element of a storage in bytes."""
     return _element_type(kind).itemsize
 
 
 def of_kind(row: Tensor, kind: Any) -> Tensor:
-    """The elements of a storage, which has one type wherever it is used."""
+    """Returns the elements of a storage. Raises an error if it is used with another type."""
     if row.dtype is not _element_type(kind):
         raise Refused("uses a storage as another type")
     return row
@@ -220,7 +223,7 @@ def _whole(values: Any, limit: int) -> bool:
 
 
 def _bytes(described: Any) -> bytes:
-    """Bytes, which the old protocols write as text."""
+    """Returns bytes, which the old protocols write as text."""
     if isinstance(described, Call) and described.name.name == "encode":
         if len(described.arguments) != 2 or described.arguments[1] not in ("latin1", "latin-1"):
             raise Refused("encodes a text in an unknown way")
@@ -236,7 +239,7 @@ def _bytes(described: Any) -> bytes:
 
 
 def _dtype(described: Any) -> np.dtype:
-    """A type of numbers, from the fixed list."""
+    """Returns a type of numbers from the fixed list."""
     if not isinstance(described, Call) or described.name != Name("numpy", "dtype"):
         raise Refused("has an array without a type")
     letters = described.arguments[0] if described.arguments else None
@@ -254,7 +257,7 @@ def _dtype(described: Any) -> np.dtype:
 
 
 def _array(data: bytes, dtype: np.dtype, shape: Any, order: Any) -> np.ndarray:
-    """The bytes as an array: exactly as many as its shape takes."""
+    """Returns the bytes as an array. Raises an error if their number does not match the shape."""
     if not _whole(shape, 2**48) or len(shape) > _MAX_DIMENSIONS:
         raise Refused("has an array of an impossible shape")
     if math.prod(shape) * dtype.itemsize != len(data):
@@ -265,7 +268,7 @@ def _array(data: bytes, dtype: np.dtype, shape: Any, order: Any) -> np.ndarray:
         raise Refused("has truth values that are neither true nor false")
     fortran = order is True or order == "F"
     row = np.frombuffer(data, dtype=dtype) if data else np.empty(0, dtype)
-    # A copy can be written to, and is in the order of this machine.
+    # The copy is writable and has the byte order of this machine.
     native = row.astype(dtype.newbyteorder("="))
     return native.reshape(tuple(shape), order="F" if fortran else "C")
 
@@ -292,7 +295,7 @@ def _scalar(call: Call) -> Any:
 
 
 def _graph_fields(call: Call) -> dict[Any, Any]:
-    """The attributes of a PyG ``Data``, as its storage has them."""
+    """Returns the attributes of a PyG ``Data`` from its storage."""
     store = call.state.get("_store") if type(call.state) is dict else None
     state = store.state if isinstance(store, Call) else None
     fields = state.get("_mapping") if type(state) is dict else None

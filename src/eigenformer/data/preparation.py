@@ -1,4 +1,4 @@
-"""Raw files → archive → spectra, each step only where it is not done yet."""
+"""Raw files → archive → spectra. Steps that are already done are skipped."""
 
 from __future__ import annotations
 
@@ -23,24 +23,25 @@ if TYPE_CHECKING:
     from eigenformer.data.batching import GraphDataset
 
 BUILD_VERSION = 1
-"""Raised whenever a benchmark comes out differently: older archives are then rebuilt."""
+"""Version of the benchmarks' archives. It increases whenever a benchmark comes out differently;
+older archives are then rebuilt."""
 
 OWN_VERSION = 3
-"""The same for the user's own graphs."""
+"""Version of the archives of the user's own graphs. It works like :data:`BUILD_VERSION`."""
 
 _SHOWN = 20
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Graphs that are ready: their archive, and their spectra where they were asked for."""
+    """Prepared graphs: their archive, and their spectra if requested."""
 
     name: str
     archive: GraphArchive
     spectra: Spectra | None
 
     def dataset(self, split: str | None = None) -> GraphDataset:
-        """One part of it (``train``, ``val``, ``test``), or all of it."""
+        """Returns the graphs of one split (``train``, ``val``, ``test``), or all graphs."""
         from eigenformer.data.batching import GraphDataset
 
         return GraphDataset(self.archive, self.spectra, split)
@@ -56,15 +57,15 @@ def prepare(
     official: bool = False,
     with_spectra: bool = True,
 ) -> Prepared:
-    """A benchmark, ready to train on. What is there already, and whole, is used as it is.
+    """Prepares a benchmark for training. Existing, undamaged results are reused.
 
     Args:
-        name: One of the seven.
-        workspace: Where raw files and results are (default: as the environment says).
+        name: The name of one of the seven benchmarks.
+        workspace: Where raw files and results are (default: taken from the environment).
         num_frequencies: Keep this many of the lowest frequencies (default: all).
-        size: Number of graphs, for ``pattern`` and ``cluster``.
-        seed: For ``pattern`` and ``cluster``.
-        official: The published graphs of ``pattern`` and ``cluster``, downloaded.
+        size: The number of graphs, for ``pattern`` and ``cluster``.
+        seed: The random seed, for ``pattern`` and ``cluster``.
+        official: Download the published graphs of ``pattern`` and ``cluster``.
         with_spectra: Whether to compute the spectra.
     """
     benchmark(name)
@@ -88,7 +89,7 @@ def prepare(
 
 
 def folder_name(name: str, size: int | None = None, seed: int = 0, official: bool = False) -> str:
-    """The folder of a benchmark in the cache; each choice has its own."""
+    """Returns the name of a benchmark's folder in the cache. Each choice has its own folder."""
     parts = [name]
     if size is not None:
         parts.append(f"n{size}")
@@ -109,14 +110,14 @@ def prepare_own(
     num_frequencies: int | None = None,
     with_spectra: bool = True,
 ) -> Prepared:
-    """The user's own graphs, ready to train on; rows that gave no graph are reported.
+    """Prepares the user's own graphs for training. Rows that gave no graph are reported.
 
     Args:
         path: A table of molecules, a folder of graphs in any form, or an archive.
-        options: How to read it.
-        name: What to call it in the cache (default: the file's or folder's own name).
-        workspace: Where results go (default: as the environment says).
-        split: How to split it (default: as the data says, if it does).
+        options: How to read the graphs.
+        name: The name in the cache (default: the name of the file or folder).
+        workspace: Where results go (default: taken from the environment).
+        split: How to split the graphs (default: the split in the data, if there is one).
         num_frequencies: Keep this many of the lowest frequencies (default: all).
         with_spectra: Whether to compute the spectra.
     """
@@ -158,13 +159,13 @@ def _spectra(
 
 
 def _check_count(num_frequencies: int | None) -> None:
-    """Before any long work."""
+    """Raises an error for an invalid count, before any long work starts."""
     if num_frequencies is not None and num_frequencies < 1:
         raise DataError(f"num_frequencies: must be at least 1, got {num_frequencies}")
 
 
 def own_name(path: Path) -> str:
-    """What a file or folder is called in the cache: its name, without a table's suffix."""
+    """Returns the name of a file or folder in the cache: its own, without a table's suffix."""
     name = path.resolve().name
     lower = name.lower().removesuffix(".gz")
     suffix = next((s for s in SUFFIXES if lower.endswith(s)), "")
@@ -172,7 +173,7 @@ def own_name(path: Path) -> str:
 
 
 def _check_name(name: str) -> None:
-    """Refuses what would be another folder of the cache, or lie outside it."""
+    """Raises an error if ``name`` is that of another folder of the cache, or leads outside it."""
     benchmark_folder = rf"({'|'.join(BENCHMARKS)})(-n\d+)?(-seed\d+)?(-official)?"
     if re.fullmatch(benchmark_folder, name):
         raise DataError(f"name: '{name}' is a benchmark's; choose another (--name)")
@@ -184,7 +185,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_free(folder: Path, name: str, path: Path) -> None:
-    """Refuses a name under which other data of the user's are kept, if those are still there."""
+    """Raises an error if the name is taken by other data of the user that still exist."""
     try:
         owner = Path(GraphArchive.open(folder).meta["origin"]["own"])
     except (DamagedError, KeyError, TypeError):
@@ -200,9 +201,10 @@ def _import(
 
 
 def changed_inputs(archive: GraphArchive, workspace: Workspace) -> list[Path] | None:
-    """The raw files whose checksums are no longer those that an archive was built from.
+    """Returns the raw files whose checksums have changed since the archive was built.
 
-    None where that cannot be told: the raw files are not at hand, or it was not built from any.
+    Returns None if this is unknown: the raw files are missing, or the archive was built without
+    any.
     """
     origin = archive.meta.get("origin", {})
     files = None

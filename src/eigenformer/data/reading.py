@@ -1,4 +1,4 @@
-"""The forms in which the user's own graphs come, and the reader for each."""
+"""The supported forms of the user's own graphs, and the reader for each."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from eigenformer.data.target_columns import values_target
 from eigenformer.reporting import Reporter
 
 Form = Literal["molecules", "tables", "graphs", "pictures", "archive"]
-"""The forms in which graphs come."""
+"""The supported forms of graphs."""
 
 _TABLE = frozenset({"targets", "split_column", "task"})
-# What each form uses of the options for reading; all but archives can be split, too.
+# The reading options that each form uses. All forms except archives can also be split.
 _USED: dict[Form, frozenset[str]] = {
     "molecules": _TABLE | {"smiles", "identifier", "featurizer"},
     "tables": _TABLE | {"undirected"},
@@ -39,14 +39,14 @@ _WORDS: dict[Form, str] = {
 
 
 def own_files(path: Path) -> list[Path]:
-    """The files that a table or a folder of graphs consists of."""
+    """Returns the files of a table or of a folder of graphs."""
     if path.is_dir():
         return sorted(file for file in path.rglob("*") if file.is_file())
     return [path]
 
 
 def form_of(path: Path) -> Form:
-    """In which form the graphs at ``path`` are."""
+    """Returns the form of the graphs at ``path``."""
     if not path.exists():
         raise DataError(Problem(str(path), "there is no such file or folder"))
     if is_table(path):
@@ -69,13 +69,13 @@ def form_of(path: Path) -> Form:
 
 
 def suited(options: ReadOptions, path: Path) -> ReadOptions:
-    """Those of the options that say something about what lies at ``path``."""
+    """Returns the options that apply to the graphs at ``path``; the others get their defaults."""
     used = _USED[form_of(path)]
     return ReadOptions(**{name: value for name, value in vars(options).items() if name in used})
 
 
 def check_used(options: ReadOptions, split: SplitOptions, path: Path) -> None:
-    """Raises for an option that says nothing about what lies at ``path``."""
+    """Raises an error if an option is set that does not apply to the graphs at ``path``."""
     form = form_of(path)
     for settings, default in ((options, ReadOptions()), (split, SplitOptions())):
         for name, value in vars(settings).items():
@@ -96,10 +96,10 @@ def read_own(
     """Reads a table of molecules, an archive, or a folder of plain tables, graphs or pictures.
 
     Args:
-        path: Where they are.
-        options: How to read them.
-        split: How to split them (default: as the data says, if it does).
-        reporter: Whom to tell how far it is.
+        path: The path of the graphs.
+        options: How to read the graphs.
+        split: How to split the graphs (default: the split in the data, if there is one).
+        reporter: Prints progress.
     """
     path, options, split = Path(path), options or ReadOptions(), split or SplitOptions()
     form = form_of(path)
@@ -120,7 +120,10 @@ def read_own(
 
 
 def read_data_folder(path: Path, task: str | None = None) -> GraphArchive:
-    """A folder of ``.pt`` files, each one PyG ``Data`` or a list of them; no code in them runs."""
+    """Reads a folder of ``.pt`` files, each with one PyG ``Data`` or a list of them.
+
+    No code in the files is run.
+    """
     from torch_geometric.data import Data
 
     from eigenformer.data.plain_values import GraphFields

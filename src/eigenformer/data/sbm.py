@@ -1,8 +1,8 @@
 """PATTERN and CLUSTER: generated from the recipe of stochastic block models.
 
-The published graphs were drawn without a seed, so the recipe is all there is. Here each graph
-has its own stream of random numbers, keyed by (seed, dataset, split, number): the same anywhere,
-and a smaller set is the beginning of a larger one.
+The published graphs were generated without a seed, so only the recipe can be reproduced. Here each
+graph has its own stream of random numbers, keyed by (seed, dataset, split, number). The graphs are
+the same everywhere, and a smaller set is the beginning of a larger one.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class _Graph:
 def pattern(
     sizes: tuple[int, int, int] = PATTERN_SIZES, seed: int = 0, report: Reporter | None = None
 ) -> GraphArchive:
-    """PATTERN: which nodes belong to a pattern planted among five communities.
+    """Generates PATTERN: predict which nodes belong to a pattern planted among five communities.
 
-    ``x`` is one of three random types, one-hot; one of 100 patterns, each with fixed types and
-    inner edges, is joined to the communities at random.
+    ``x`` is one of three random types, one-hot encoded. Each graph has one of 100 patterns, joined
+    to the communities at random. The types and inner edges of a pattern are fixed.
     """
     stream = np.random.default_rng([seed, _PATTERN])
     instances = []
@@ -72,9 +72,10 @@ def pattern(
 def cluster(
     sizes: tuple[int, int, int] = CLUSTER_SIZES, seed: int = 0, report: Reporter | None = None
 ) -> GraphArchive:
-    """CLUSTER: to which of six communities a node belongs.
+    """Generates CLUSTER: predict to which of six communities a node belongs.
 
-    ``x`` is type 0, one-hot of seven, but for one node per community that carries its number.
+    ``x`` is one of seven types, one-hot encoded. One node per community carries the community's
+    number; all other nodes have type 0.
     """
 
     def draw(stream: np.random.Generator, number: int) -> _Graph:
@@ -91,7 +92,7 @@ def cluster(
 
 
 def build_official(name: str, file: Path) -> GraphArchive:
-    """The published graphs, one draw of the recipe, instead of generated ones."""
+    """Reads the published graphs, one realisation of the recipe, instead of generating graphs."""
     graphs, split = read_benchmark(name, file)
     types = {"pattern": 3, "cluster": 7}[name]
     x = np.concatenate([graph["x"] for graph in graphs])
@@ -108,7 +109,7 @@ def build_official(name: str, file: Path) -> GraphArchive:
 
 
 def scaled_sizes(full: tuple[int, int, int], total: int | None) -> tuple[int, int, int]:
-    """The sizes of the splits for about ``total`` graphs, in the benchmark's proportions."""
+    """Returns the sizes of the splits for ``total`` graphs, in the benchmark's proportions."""
     if total is None:
         return full
     if total < 3:
@@ -124,7 +125,7 @@ def _communities(stream: np.random.Generator, count: int) -> np.ndarray:
 def _block_model(
     stream: np.random.Generator, community: np.ndarray, within: float, between: float
 ) -> np.ndarray:
-    """The upper triangle of a random graph, denser within communities than between them."""
+    """Returns the upper triangle of a random graph, denser within communities than between them."""
     same = community[:, None] == community
     draws = stream.random((len(community), len(community)))
     return np.triu(draws < np.where(same, within, between), 1)

@@ -1,13 +1,13 @@
-"""The spectra of an archive: computed once, kept on disk, mapped when read.
+"""The spectra of an archive: computed once, kept on disk, memory-mapped when read.
 
-The eigenpairs of all graphs lie packed in two float32 arrays, in the order of the graphs'
-sizes, which is the order they are computed in: graphs of one size are decomposed together. The
-cache's folder is named by a key of the graphs' structure and the settings, so that another
-graph or another setting is another folder, and two archives of the same graphs share one.
+The eigenpairs of all graphs are packed into two float32 arrays, ordered by the size of the graphs.
+This is also the order of computation: graphs of the same size are decomposed together. The name of
+the cache's folder is a key of the graphs' structure and the settings. Different graphs or settings
+therefore have different folders, and two archives of the same graphs share one.
 
-The work goes by chunks, which are appended to the arrays, so that memory holds one of them. The
-folder gets its final name when the last chunk is in. A killed process starts again: the largest
-benchmark, CIFAR10, takes about two minutes on two cores.
+Spectra are computed in chunks and appended to the arrays, so that memory holds one chunk at a
+time. The folder gets its final name after the last chunk. A killed process starts from the
+beginning: the largest benchmark, CIFAR10, takes about two minutes on two cores.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ if TYPE_CHECKING:
     from eigenformer.spectrum import Spectrum
 
 ALGORITHM = 1
-"""Raised whenever spectra come out differently: older caches are then left alone."""
+"""Version of the computation. It increases whenever spectra come out differently; older caches are
+then ignored."""
 
 _KIND = "spectrum"
 
-# Entries of a chunk's eigenvectors: some seconds of work, 64 MB.
+# Eigenvector entries per chunk: a few seconds of work, 64 MB.
 _CHUNK_ENTRIES = 1 << 24
 _CHUNK_GRAPHS = 4096
 
@@ -54,14 +55,14 @@ class Spectra:
     """The eigenpairs of all graphs of an archive.
 
     Args:
-        eigenvalues: All of them, packed.
-        eigenvectors: All matrices U, packed, each row by row.
-        counts: Frequencies of each graph.
+        eigenvalues: The eigenvalues of all graphs, packed.
+        eigenvectors: The matrices U of all graphs, packed, each in row-major order.
+        counts: The number of frequencies per graph.
         value_starts: Where each graph's eigenvalues begin.
         vector_starts: Where each graph's eigenvectors begin.
-        num_frequencies: The number of frequencies asked for; None for all.
+        num_frequencies: The requested number of frequencies; None for all.
         path: The folder of the cache; None for spectra in memory.
-        structure: The checksum of the graphs they are of; None where nobody needs to ask.
+        structure: The checksum of the graphs' structure; None if it is not needed.
     """
 
     eigenvalues: np.ndarray
@@ -74,7 +75,7 @@ class Spectra:
     structure: str | None = None
 
     def graph(self, index: int, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-        """The eigenvalues ``[k]`` and eigenvectors ``[num_nodes, k]`` of one graph."""
+        """Returns the eigenvalues ``[k]`` and eigenvectors ``[num_nodes, k]`` of one graph."""
         count, value = int(self.counts[index]), int(self.value_starts[index])
         vector = int(self.vector_starts[index])
         vectors = self.eigenvectors[vector : vector + num_nodes * count]
@@ -88,15 +89,15 @@ def spectra_of(
     workers: int | None = None,
     reporter: Reporter | None = None,
 ) -> Spectra:
-    """The spectra of an archive, from the cache where it is whole, else computed into it.
+    """Returns the spectra of an archive. Computes them if their cache is missing or damaged.
 
     Args:
-        archive: Its graphs.
+        archive: The graphs.
         num_frequencies: Keep this many of the lowest frequencies, rounded outwards to whole
             eigenspaces (default: all).
-        folder: Where caches lie (default: ``spectra``, beside the archive).
-        workers: Threads (default: all cores).
-        reporter: Whom to tell.
+        folder: The folder of all caches (default: ``spectra``, beside the archive).
+        workers: Number of threads (default: all cores).
+        reporter: Prints messages and progress.
     """
     reporter = reporter or Reporter()
     _check_sizes(archive, num_frequencies)
@@ -120,7 +121,7 @@ def spectra_of(
 def memory_spectra(
     archive: GraphArchive, num_frequencies: int | None = None, workers: int | None = None
 ) -> Spectra:
-    """The spectra of an archive that is not worth a cache."""
+    """Computes the spectra of an archive in memory, without a cache."""
     spectra = _solve(archive, np.arange(len(archive)), num_frequencies, workers)
     counts = np.array([len(s.eigenvalues) for s in spectra], dtype=np.int32)
     empty = np.zeros(0, np.float32)
@@ -137,20 +138,20 @@ def memory_spectra(
 
 
 def find_spectra(archive: GraphArchive, folders: Iterable[Path]) -> dict[Path, int | None]:
-    """The finished caches of an archive in these folders, and how many frequencies each keeps."""
+    """Returns an archive's finished caches in these folders, each with its ``num_frequencies``."""
     content, found = archive.structure_hash(), {}
     for path in (path for folder in folders for path in sorted(folder.glob("*"))):
         try:
             count = read_manifest(path, _KIND)["meta"].get("k")
         except DamagedError:
-            count = None  # which is told by its name then, if it is the full spectrum
+            count = None  # the name below still identifies a full spectrum
         if path.is_dir() and path.name == _key(content, count):
             found[path] = count
     return found
 
 
 def verify_spectra(path: Path) -> None:
-    """Compares every checksum of a cache; what does not fit is named."""
+    """Compares every checksum of a cache. Raises an error that names a file that does not match."""
     try:
         open_store(path, _KIND, verify=True)
     except DamagedError as error:
@@ -161,7 +162,7 @@ def verify_spectra(path: Path) -> None:
 def cache_folder(
     archive: GraphArchive, num_frequencies: int | None, folder: Path | None = None
 ) -> Path:
-    """The folder that belongs to these graphs and settings."""
+    """Returns the cache folder for these graphs and settings."""
     if folder is None:
         if archive.path is None:
             raise DataError("an archive in memory has no place for a cache: save it, or say where")
@@ -170,7 +171,7 @@ def cache_folder(
 
 
 def _key(structure: hashlib._Hash, num_frequencies: int | None) -> str:
-    """Names a cache by what it depends on: the graphs' structure and the settings."""
+    """Returns a cache's name, which depends on the graphs' structure and the settings."""
     content = structure.copy()
     settings = {"k": num_frequencies, "dtype": "float32", "algorithm": ALGORITHM}
     content.update(json.dumps(settings).encode())
@@ -212,7 +213,7 @@ def _compute(
     reporter: Reporter,
 ) -> None:
     order = np.argsort(archive.num_nodes, kind="stable")
-    packed: list[int] = []  # frequencies of the graphs, in this order
+    packed: list[int] = []  # number of frequencies per graph, in this order
     with temporary_folder(final) as folder:
         with (
             GrowingArray(folder / "eigenvalues.npy") as values,
@@ -241,12 +242,12 @@ def _compute(
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:
-    """Where each of these runs begins, laid end to end."""
+    """Returns where each segment begins if segments of these lengths are laid end to end."""
     return np.cumsum(lengths, dtype=np.int64) - lengths
 
 
 def _chunks(sizes: np.ndarray, num_frequencies: int | None) -> list[tuple[int, int]]:
-    """Ranges of ascending graphs whose eigenvectors fill about one chunk."""
+    """Returns ranges of graphs, sorted by size, whose eigenvectors fill about one chunk each."""
     entries = np.cumsum(sizes * np.minimum(sizes, num_frequencies or np.iinfo(np.int64).max))
     chunks, start = [], 0
     while start < len(sizes):
@@ -270,7 +271,7 @@ def _solve(
         edges = slice(*archive.edge_offsets[graph : graph + 2])
         edge_index = torch.from_numpy(archive.edge_index[:, edges].astype(np.int64))
         structures.append((edge_index, int(archive.num_nodes[graph])))
-    # The work is shared out graph by graph; threads within one graph would only be in the way.
+    # Workers share the work graph by graph; threads within one graph would only get in the way.
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""Which graphs to train on, to validate on, and to test on."""
+"""Splits: which graphs are used for training, validation and testing."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
 from eigenformer.nearest import unknown
 
-# Targets with more values than this are numbers, not classes: tenths of them are balanced.
+# Targets with more different values than this are numbers, not classes: their tenths are balanced.
 _MAX_CLASSES = 20
 _ALIASES = {"valid": "val", "validation": "val", "dev": "val", "training": "train"}
 
 
 def random_split(count: int, fractions: Sequence[float] = FRACTIONS, seed: int = 0) -> np.ndarray:
-    """Every graph at random, the parts as large as the fractions say."""
+    """Assigns graphs to splits at random. ``fractions`` are the sizes of the splits."""
     sizes = _sizes(count, fractions)
     split = np.repeat(np.arange(len(SPLITS), dtype=np.uint8), sizes)
     return np.random.default_rng(seed).permutation(split)
@@ -28,10 +28,10 @@ def random_split(count: int, fractions: Sequence[float] = FRACTIONS, seed: int =
 def stratified_split(
     targets: np.ndarray, fractions: Sequence[float] = FRACTIONS, seed: int = 0
 ) -> np.ndarray:
-    """At random, but with the same mix of targets in each part.
+    """Assigns graphs to splits at random, with the same mix of targets in each split.
 
-    Classes are balanced as they are, numbers by tenths of their range of ranks. Of several
-    targets the combination counts; a missing one is a value of its own.
+    Classes are balanced directly. Numbers are ranked, and tenths of the ranks are balanced.
+    Several targets are balanced by their combinations. A missing target is a value of its own.
     """
     _sizes(len(targets), fractions)
     stratum = _strata(np.asarray(targets).reshape(len(targets), -1))
@@ -39,7 +39,7 @@ def stratified_split(
     order = shuffled[np.argsort(stratum[shuffled], kind="stable")]
     split = np.empty(len(targets), dtype=np.uint8)
     owed = np.zeros(len(SPLITS))
-    for graph in order:  # each goes where most is owed, so every stratum is shared out evenly
+    for graph in order:  # fill the split that lacks most, so that each stratum is divided evenly
         owed += fractions
         part = int(np.argmax(owed))
         owed[part] -= 1
@@ -48,10 +48,10 @@ def stratified_split(
 
 
 def scaffold_split(smiles: Sequence[str], fractions: Sequence[float] = FRACTIONS) -> np.ndarray:
-    """By Bemis–Murcko scaffold: molecules with one scaffold stay together.
+    """Assigns molecules to splits by Bemis–Murcko scaffold: the same scaffold, the same split.
 
-    The most frequent scaffolds go to train, so that val and test hold the rare ones: a harder,
-    more honest test of how a model does on new chemistry. There is no randomness in it.
+    The most frequent scaffolds go to train, and the rare ones to val and test. This is a harder,
+    more honest test of how a model performs on new chemistry. The split is deterministic.
     """
     from eigenformer.data.molecules import scaffold
 
@@ -63,7 +63,7 @@ def scaffold_split(smiles: Sequence[str], fractions: Sequence[float] = FRACTIONS
     filled = [0, 0]
     for group in sorted(groups.values(), key=lambda group: (-len(group), group[0])):
         for part in (0, 1):
-            # The most frequent scaffold is train's, even if it is more than train's share.
+            # The most frequent scaffold goes to train, even if it exceeds the fraction of train.
             first = part == 0 and not filled[0] and sizes[0] > 0
             if first or filled[part] + len(group) <= sizes[part]:
                 split[group] = part
@@ -73,7 +73,7 @@ def scaffold_split(smiles: Sequence[str], fractions: Sequence[float] = FRACTIONS
 
 
 def read_split(cell: str) -> str:
-    """The split a cell names; other common names for ``val`` and ``train`` count too."""
+    """Returns the split named in a cell. Accepts other common names for ``val`` and ``train``."""
     name = cell.strip().lower()
     name = _ALIASES.get(name, name)
     if name not in SPLITS:
@@ -82,7 +82,7 @@ def read_split(cell: str) -> str:
 
 
 def split_archive(archive: GraphArchive, options: SplitOptions) -> GraphArchive:
-    """The archive with the split that was asked for; its own where none is."""
+    """Returns the archive with the requested split, or with its own split if none is requested."""
     if options.split_by in (None, "column"):
         return archive
     if options.split_by == "random":

@@ -1,4 +1,4 @@
-"""What a set of graphs looks like in numbers."""
+"""Statistics of a set of graphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from eigenformer.data.archive import GraphArchive
 
-# Node pairs looked at together.
+# Number of node pairs per block.
 _CELLS = 1 << 25
 
 
@@ -19,13 +19,13 @@ class Statistics:
     """Counts of a set of graphs.
 
     Args:
-        graphs: How many.
-        nodes: All nodes.
-        edges: All directed edges: an undirected edge counts twice.
-        max_nodes: Nodes of the largest graph.
-        pairs: Σn², the size of all eigenvectors, and the cost of attention.
-        directed: Whether some edge has no reverse.
-        splits: Graphs in train, val and test.
+        graphs: Number of graphs.
+        nodes: Total number of nodes.
+        edges: Total number of directed edges; an undirected edge counts twice.
+        max_nodes: Number of nodes of the largest graph.
+        pairs: Σn², the size of all eigenvectors and the cost of attention.
+        directed: Whether any edge lacks its reverse.
+        splits: Number of graphs in train, val and test.
     """
 
     graphs: int
@@ -42,12 +42,12 @@ class Statistics:
 
     @property
     def mean_edges(self) -> float:
-        """Directed edges per graph."""
+        """Mean number of directed edges per graph."""
         return self.edges / max(self.graphs, 1)
 
 
 def statistics(archive: GraphArchive) -> Statistics:
-    """Counts what there is to count."""
+    """Computes the statistics of an archive."""
     sizes = archive.num_nodes
     return Statistics(
         graphs=len(archive),
@@ -61,7 +61,10 @@ def statistics(archive: GraphArchive) -> Statistics:
 
 
 def is_directed(archive: GraphArchive) -> bool:
-    """Whether some edge has no reverse. Goes by blocks of graphs, and stops at the first one."""
+    """Returns whether any edge lacks its reverse.
+
+    Checks the graphs in blocks, and stops at the first block with such an edge.
+    """
     width = int(archive.num_nodes.max(initial=1))
     step = max(1, _CELLS // width**2)
     for start in range(0, len(archive), step):
@@ -71,7 +74,7 @@ def is_directed(archive: GraphArchive) -> bool:
         graph = np.repeat(np.arange(end - start), archive.num_edges[start:end])
         forward = (graph * width + source) * width + target
         backward = (graph * width + target) * width + source
-        if width**2 > _CELLS:  # one large graph: rather sort its edges than mark its pairs
+        if width**2 > _CELLS:  # one large graph: sort its edges instead of marking its pairs
             missing = not np.isin(backward, forward).all()
         else:
             marked = np.zeros((end - start) * width**2, dtype=bool)

@@ -1,9 +1,9 @@
 """A folder of plain arrays with a manifest: written in one step, checked when opened.
 
-Every array is an ordinary ``.npy`` file, mapped into memory when read. ``manifest.json`` holds
-their types, shapes and checksums, the metadata, and a checksum of itself, so that a folder is
-either whole or known to be damaged. A folder is written under a temporary name and renamed, so
-that a process killed half-way leaves nothing that looks finished.
+Every array is an ordinary ``.npy`` file, memory-mapped when read. ``manifest.json`` holds the
+types, shapes and checksums of the arrays, the metadata, and a checksum of itself. A folder is
+therefore either complete or known to be damaged. It is written under a temporary name and then
+renamed, so that a killed process leaves nothing that looks finished.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BLOCK = 1 << 26
 
 @dataclass(frozen=True)
 class Store:
-    """An open folder: memory-mapped arrays, metadata, and the checksum of it all."""
+    """An open folder: memory-mapped arrays, metadata, and the checksum of the manifest."""
 
     path: Path
     kind: str
@@ -45,7 +45,7 @@ class Store:
 def write_store(
     path: Path, kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]
 ) -> Store:
-    """Writes the arrays as the folder ``path``, replacing what was there at once."""
+    """Writes the arrays to the folder ``path``. Replaces an older store in one step."""
     with temporary_folder(path) as folder:
         for name, array in arrays.items():
             np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
@@ -55,7 +55,7 @@ def write_store(
 
 
 class GrowingArray:
-    """A one-dimensional float32 ``.npy`` file that grows; its header is completed at the end."""
+    """A one-dimensional float32 ``.npy`` file that grows. Its header is completed at the end."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._length = path, 0
@@ -66,7 +66,7 @@ class GrowingArray:
         return self
 
     def append(self, values: np.ndarray) -> None:
-        """Adds all entries, row by row."""
+        """Appends all entries in row-major order."""
         self._stream.write(values.astype("<f4").tobytes())
         self._length += values.size
 
@@ -76,13 +76,13 @@ class GrowingArray:
         self._stream.close()
 
     def _write_header(self) -> None:
-        # NumPy pads headers, so that one of any length fits over that of an empty array.
+        # NumPy pads headers, so that the header of any length fits over that of an empty array.
         header = {"descr": "<f4", "fortran_order": False, "shape": (self._length,)}
         np.lib.format.write_array_header_1_0(self._stream, header)
 
 
 def seal(folder: Path, kind: str, meta: Mapping[str, Any]) -> None:
-    """Writes the manifest of a folder whose arrays are complete, and puts all of it on disk."""
+    """Writes the manifest of a folder with complete arrays, and flushes all files to disk."""
     arrays = {}
     for file in sorted(folder.glob("*.npy")):
         array = _load(file)
@@ -94,7 +94,7 @@ def seal(folder: Path, kind: str, meta: Mapping[str, Any]) -> None:
         }
         _sync(file)
     content: dict[str, Any] = {"format": _FORMAT, "kind": kind, "arrays": arrays, "meta": meta}
-    content = json.loads(json.dumps(content))  # what a reader will see, tuples as lists
+    content = json.loads(json.dumps(content))  # as a reader will see it, with lists for tuples
     manifest = folder / MANIFEST
     manifest.write_text(json.dumps({**content, "sha256": _digest(content)}, indent=1), "utf-8")
     _sync(manifest)
@@ -102,7 +102,7 @@ def seal(folder: Path, kind: str, meta: Mapping[str, Any]) -> None:
 
 
 def read_manifest(path: Path, kind: str) -> dict[str, Any]:
-    """The manifest of a store, checked against its own checksum; no array is touched."""
+    """Reads the manifest of a store and checks it against its own checksum. Reads no arrays."""
     file = path / MANIFEST
     try:
         content = json.loads(file.read_text("utf-8"))
@@ -122,11 +122,11 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
 
 
 def open_store(path: Path, kind: str, verify: bool = False) -> Store:
-    """Opens a folder and maps its arrays.
+    """Opens a folder and memory-maps its arrays.
 
-    Sizes, types and shapes are always checked, and the checksums of files that were written after
-    the manifest. ``verify`` reads every file and compares its checksum. What does not fit is a
-    :class:`DamagedError` that names the file.
+    Always checks sizes, types and shapes, and the checksums of files that were modified after the
+    manifest was written. With ``verify``, checks the checksum of every file. Raises a
+    :class:`DamagedError` that names the file if a check fails.
     """
     manifest = read_manifest(path, kind)
     sealed = (path / MANIFEST).stat().st_mtime_ns
@@ -142,7 +142,7 @@ def open_store(path: Path, kind: str, verify: bool = False) -> Store:
             raise DamagedError(Problem(str(file), "its checksum does not fit: it was altered"))
         try:
             array = _load(file)
-        except Exception:  # what NumPy raises for a damaged header is anything
+        except Exception:  # NumPy may raise anything for a damaged header
             raise DamagedError(Problem(str(file), "not an array: it was altered")) from None
         if [array.dtype.str, list(array.shape)] != [record["dtype"], record["shape"]]:
             raise DamagedError(Problem(str(file), "its type or shape is not the recorded one"))
@@ -151,7 +151,7 @@ def open_store(path: Path, kind: str, verify: bool = False) -> Store:
 
 
 def file_digest(file: Path) -> str:
-    """A SHA-256 over the SHA-256 of each 64 MB block: blocks are read on all cores."""
+    """Returns the SHA-256 of the SHA-256s of all 64 MB blocks. Blocks are read on all cores."""
     size = file.stat().st_size
 
     def block(start: int) -> bytes:
@@ -168,7 +168,7 @@ def file_digest(file: Path) -> str:
 
 @contextmanager
 def temporary_folder(final: Path) -> Iterator[Path]:
-    """A folder beside the final one, gone at the end unless it was renamed."""
+    """Creates a folder beside the final one. Removes it at the end unless it was renamed."""
     final.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY}{final.name}~", dir=final.parent))
     try:
@@ -179,7 +179,7 @@ def temporary_folder(final: Path) -> Iterator[Path]:
 
 
 def replace_folder(folder: Path, final: Path) -> None:
-    """Renames ``folder`` to ``final``; an older one of ours goes first, anything else stays."""
+    """Renames ``folder`` to ``final``. Replaces an older store, but never anything else."""
     if final.exists():
         if not _is_ours(final, folder):
             raise DataError(
@@ -194,7 +194,7 @@ def replace_folder(folder: Path, final: Path) -> None:
 
 
 def _is_ours(final: Path, new: Path) -> bool:
-    """Whether ``final`` may be replaced: a store, whole or damaged, or nothing at all."""
+    """Returns whether ``final`` may be replaced: a store, complete or damaged, or empty."""
     if not final.is_dir():
         return False
     there = {entry.name for entry in final.iterdir()}
@@ -202,24 +202,27 @@ def _is_ours(final: Path, new: Path) -> bool:
 
 
 def remove_leftovers(final: Path) -> None:
-    """Removes what killed processes left of ``final``. Call it under the lock of ``final``."""
+    """Removes temporary folders that killed processes left behind for ``final``.
+
+    Call this only while holding the lock of ``final``.
+    """
     for folder in final.parent.glob(f"{_TEMPORARY}{glob.escape(final.name)}~*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def folder_bytes(path: Path) -> int:
-    """The size of everything in a folder."""
+    """Returns the total size of all files in a folder."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def _load(file: Path) -> np.ndarray:
     array = np.load(file, mmap_mode=None if _is_empty(file) else "r", allow_pickle=False)
-    # A memmap's own class costs time on every slice, and nothing here needs it.
+    # The class np.memmap makes every slice slower, and nothing here needs it.
     return array.view(np.ndarray)
 
 
 def _is_empty(file: Path) -> bool:
-    """Whether an array has no elements: nothing can be mapped then."""
+    """Returns whether an array has no elements. An empty array cannot be memory-mapped."""
     with file.open("rb") as stream:
         version = np.lib.format.read_magic(stream)
         read = (
@@ -235,7 +238,7 @@ def _digest(content: Any) -> str:
 
 
 def _sync(path: Path) -> None:
-    if os.name != "posix" and path.is_dir():  # elsewhere a folder cannot be opened
+    if os.name != "posix" and path.is_dir():  # only POSIX can open a folder
         return
     handle = os.open(path, os.O_RDONLY)
     try:

@@ -1,4 +1,4 @@
-"""Zip files that hold their members as they are: what is read is never more than the file."""
+"""Zip files with uncompressed members. No more bytes are read than the file has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eigenformer.data.pickle_machine import Refused
 
 
 class StoredZip:
-    """The members of a zip file, none of them compressed.
+    """The uncompressed members of a zip file.
 
     Args:
         file: The open file.
@@ -33,12 +33,12 @@ class StoredZip:
         return list(self._members)
 
     def read(self, name: str) -> bytes:
-        """The bytes of a member, each of which is to be read once."""
+        """Returns the bytes of a member. Read each member only once."""
         info = self._members.get(name)
         if info is None:
             raise Refused("lacks one of its parts")
         self._left -= info.file_size
-        # Together the members have no more bytes than the file, unless some of them are the same.
+        # All members together have no more bytes than the file, unless some of them are the same.
         if info.compress_type != zipfile.ZIP_STORED or self._left < 0:
             raise Refused("is compressed, or claims more bytes than it has")
         with _damaged():
@@ -47,7 +47,7 @@ class StoredZip:
 
 @contextmanager
 def _damaged() -> Iterator[None]:
-    """What Python raises for a zip file that is none, in our words."""
+    """Translates Python's errors for an invalid zip file to :class:`Refused`."""
     try:
         yield
     except DAMAGED as error:
@@ -59,4 +59,4 @@ DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, struct.error),
     *(OSError, EOFError, ValueError, RuntimeError),
 )
-"""What Python raises for a damaged zip file."""
+"""The exceptions that Python raises for a damaged zip file."""

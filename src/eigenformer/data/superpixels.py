@@ -1,4 +1,4 @@
-"""MNIST and CIFAR10: pictures as graphs of superpixels, each joined to its eight nearest."""
+"""MNIST and CIFAR10: pictures as graphs of superpixels, each joined to its eight nearest ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CLASSES = {
     ),
 }
 _SIDES = {"mnist": 28, "cifar10": 32}
-# Node pairs worked on at once by a thread: few enough to stay in its cache.
+# Number of node pairs that a thread processes at once: few enough to stay in its cache.
 _BLOCK_PAIRS = 1 << 17
 
 
@@ -36,7 +36,7 @@ class Superpixels:
     """The superpixels of many pictures, packed: colour in [0, 1], position in (row, column).
 
     Args:
-        sizes: Superpixels of each picture.
+        sizes: Number of superpixels per picture.
         colour: ``[Σn, channels]``.
         position: ``[Σn, 2]``, in units of the picture's side.
     """
@@ -47,7 +47,7 @@ class Superpixels:
 
     @classmethod
     def joined(cls, parts: Sequence[Superpixels]) -> Superpixels:
-        """The pictures of all parts, one after the other."""
+        """Concatenates the pictures of all parts."""
         return cls(
             sizes=np.concatenate([part.sizes for part in parts]),
             colour=np.concatenate([part.colour for part in parts]),
@@ -56,7 +56,7 @@ class Superpixels:
 
 
 def layouts(name: str) -> tuple[tuple[RawFile, ...], ...]:
-    """The files to read: sums over superpixels in a local copy, or the official graphs."""
+    """Returns the files to read: sums over superpixels in a local copy, or the official graphs."""
     return tuple(RawFile(f"{split}.npz") for split in SPLITS), (benchmark_file(name),)
 
 
@@ -79,7 +79,7 @@ def superpixel_archive(
     report: Reporter,
     names: Sequence[str] | None = None,
 ) -> GraphArchive:
-    """Superpixels → graphs."""
+    """Converts superpixels to an archive of graphs."""
     edge_index, weights, edge_offsets = neighbour_graphs(pixels, report)
     x = np.concatenate([pixels.colour, pixels.position], axis=1).astype(np.float32)
     single = np.dtype(np.float32)
@@ -103,9 +103,9 @@ def superpixel_archive(
 def neighbour_graphs(
     pixels: Superpixels, report: Reporter
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The edges of all pictures, their weights, and the offsets of each picture's edges.
+    """Returns the edges of all pictures, their weights, and the offsets of each picture's edges.
 
-    Pictures with the same number of superpixels are worked on together, on all cores.
+    Pictures with the same number of superpixels are processed together, on all cores.
     """
     sizes = pixels.sizes.astype(np.int64)
     degree = np.minimum(NEIGHBOURS, sizes - 1)
@@ -140,13 +140,14 @@ def neighbour_graphs(
 
 
 def nearest_nodes(position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""For each node the eight nodes of highest A, ascending, and A itself.
+    r"""Returns the eight nodes with the highest A for each node, and the values of A.
 
     .. math::
         A_{ij} = \tfrac12 (e^{-(d_{ij} / \sigma_i)^2} + e^{-(d_{ij} / \sigma_j)^2})
 
-    with σᵢ the mean distance from i to its eight nearest other nodes. Among equals the lowest
-    index is taken. ``position`` is ``[pictures, n, 2]``, the results ``[pictures, n, 8]``.
+    where σᵢ is the mean distance from i to its eight nearest other nodes. Ties go to the lowest
+    index. The chosen nodes are sorted by index. ``position`` is ``[pictures, n, 2]``, and the
+    results are ``[pictures, n, 8]``.
     """
     position = position.astype(np.float64)
     n = position.shape[1]
@@ -159,12 +160,12 @@ def nearest_nodes(position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     diagonal = np.arange(n)
     squared[:, diagonal, diagonal] = np.inf
     nearest = np.partition(squared, k - 1, axis=-1)[..., :k]
-    # Nodes on top of each other have σ = 0; any positive σ keeps A = 1 there.
+    # Nodes at the same position have σ = 0; any positive σ keeps A = 1 for them.
     sigma = np.maximum(np.sqrt(nearest).mean(-1), 1e-8)
     affinity = np.exp(-squared / sigma[..., None] ** 2)
     affinity = (affinity + affinity.transpose(0, 2, 1)) / 2
     affinity[:, diagonal, diagonal] = -1.0
-    # All above the k-th highest value, then as many equal to it as are missing, in order.
+    # Take all values above the k-th highest, then fill up with values equal to it, in order.
     threshold = np.partition(affinity, n - k, axis=-1)[..., n - k, None]
     above = affinity > threshold
     equal = affinity == threshold

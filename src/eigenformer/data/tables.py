@@ -17,16 +17,16 @@ from eigenformer.data.errors import DataError, Problem
 from eigenformer.nearest import unknown
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
-"""Cells that hold nothing, whatever their case."""
+"""The texts of missing cells, in lower case. Case does not matter."""
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 _WORDS = {"true": 1.0, "false": 0.0}
-_LARGEST = 3.4028234663852886e38  # that single precision holds
+_LARGEST = 3.4028234663852886e38  # the largest number in single precision
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """A row that gave no graph: where it is, why, and what it said."""
+    """A row that gave no graph: its place, the reason, and its cells."""
 
     problem: Problem
     row: dict[str, str]
@@ -34,13 +34,13 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of text, and the line of the file each row is on.
+    """Columns of text, with the line number of each row.
 
     Args:
-        file: Where it was read from.
-        columns: Cells by the column's name.
-        lines: Where each row begins.
-        ragged: Rows of another width than the header; they are not in the columns.
+        file: The file that the table was read from.
+        columns: The cells of each column, by its name.
+        lines: The line on which each row begins.
+        ragged: Rows whose width differs from the header's. They are not in the columns.
     """
 
     file: str
@@ -52,28 +52,28 @@ class Table:
         return len(self.lines)
 
     def column(self, name: str) -> list[str]:
-        """A column by its name."""
+        """Returns the column with this name."""
         if name not in self.columns:
             raise DataError(Problem(self.file, unknown(f"column '{name}'", name, self.columns), 1))
         return self.columns[name]
 
     def row(self, index: int) -> dict[str, str]:
-        """One row as it was read."""
+        """Returns one row as it was read."""
         return {name: column[index] for name, column in self.columns.items()}
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file's name says that it is a table."""
+    """Returns whether a file is a table, judging by its name."""
     return _suffix(path) in SUFFIXES
 
 
 def is_missing(cell: str) -> bool:
-    """Whether a cell holds nothing."""
+    """Returns whether a cell has no value."""
     return cell.strip().lower() in MISSING
 
 
 def parse_number(cell: str) -> float | None:
-    """The number in a cell, of whatever size, ``true`` and ``false`` being 1 and 0; or None."""
+    """Returns the number in a cell, of any size, or None. ``true`` is 1 and ``false`` is 0."""
     text = cell.strip().lower()
     try:
         return _WORDS[text] if text in _WORDS else float(text.replace("_", "?"))
@@ -82,7 +82,7 @@ def parse_number(cell: str) -> float | None:
 
 
 def read_number(cell: str) -> float:
-    """The number in a cell, if single precision holds it; else an error that says why."""
+    """Returns the number in a cell. Raises an error if it is invalid or beyond single precision."""
     value = parse_number(cell)
     if value is None:
         hint = " (a decimal point is expected)" if "," in cell else ""
@@ -95,15 +95,15 @@ def read_number(cell: str) -> float:
 
 
 def is_whole(cell: str) -> bool:
-    """Whether a cell holds a whole number, or ``true`` or ``false``."""
+    """Returns whether a cell holds a whole number, ``true`` or ``false``."""
     text = cell.strip()
     return text.lower() in _WORDS or text.removeprefix("-").removeprefix("+").isdecimal()
 
 
 def read_whole(cell: str) -> int:
-    """The whole number in a cell, exactly."""
+    """Returns the exact whole number in a cell."""
     text = cell.strip().lower()
-    # More digits than these are not even read.
+    # Longer texts are not parsed at all.
     value = int(_WORDS[text]) if text in _WORDS else int(text) if len(text) < 30 else 2**63
     if not -(2**63) <= value < 2**63:
         raise DataError(f"'{cell}' is beyond whole numbers of 64 bits")
@@ -111,7 +111,7 @@ def read_whole(cell: str) -> int:
 
 
 def read_table(path: str | Path, rows_needed: bool = True) -> Table:
-    """Reads a table with a header line. Empty rows and columns without a name are left out."""
+    """Reads a table with a header line. Skips empty rows and columns without a name."""
     header, cells, lines = read_rows(path)
     for name in header:
         if name and header.count(name) > 1:
@@ -135,7 +135,7 @@ def read_table(path: str | Path, rows_needed: bool = True) -> Table:
 
 
 def read_rows(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
-    """The header, every row as it is, of whatever width, and the line each row begins on."""
+    """Returns the header, all rows unchanged, of any width, and the line on which each begins."""
     path = Path(path)
     suffix = _suffix(path)
     if suffix not in SUFFIXES:
@@ -146,7 +146,7 @@ def read_rows(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
         return _read_parquet(path)
     try:
         data = path.read_bytes()
-        # Excel writes a byte-order mark, which is no part of the first column's name.
+        # Excel writes a byte-order mark, which is not part of the first column's name.
         text = (gzip.decompress(data) if path.suffix.lower() == ".gz" else data).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(
@@ -165,7 +165,7 @@ def _suffix(path: Path) -> str:
 def _read_text(
     path: Path, text: str, delimiter: str | None
 ) -> tuple[list[str], list[list[str]], list[int]]:
-    if delimiter is None:  # many programs write semicolons or tabs into what they call CSV
+    if delimiter is None:  # many programs write CSV files with semicolons or tabs
         start = text.lstrip("\r\n").splitlines()[:1]
         delimiter = max(",;\t", key=start[0].count) if start else ","
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -188,7 +188,7 @@ def _read_text(
 
 @contextmanager
 def _cells_of_any_length() -> Iterator[None]:
-    """The longest cell that Python's reader takes is a setting of the whole process."""
+    """Lifts the limit on the length of a cell, which is a setting of the whole process."""
     before = csv.field_size_limit(sys.maxsize)
     try:
         yield
@@ -212,7 +212,7 @@ def _read_parquet(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
         raise DataError(Problem(str(path), "the file is empty"))
     columns = [map(_as_text, column.to_pylist()) for column in table.columns]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    # Numbered as in a text file: the header is line 1.
+    # Lines are numbered as in a text file: the header is line 1.
     return table.column_names, rows, list(range(2, table.num_rows + 2))
 
 

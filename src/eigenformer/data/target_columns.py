@@ -13,18 +13,19 @@ from eigenformer.data.tables import Table, is_missing, parse_number, read_number
 from eigenformer.targets import NumberTarget, Target, infer_target, target_class
 from eigenformer.targets.base import TargetLevel
 
-# Whole numbers are classes if there are no more of them, and so many rows for each, on average.
+# Whole numbers are classes if they have at most so many different values, and at least so many
+# rows per value on average.
 _MOST_CLASSES, _LEAST_ROWS = 10, 5
 
 
 class TargetColumns:
-    """The target columns of a table: what kind they are, and what each row says.
+    """The target columns of a table: their kind, and the values of each row.
 
     Args:
         table: The table.
-        names: Its columns that are to be predicted.
-        kind: What they are; None to tell by their values: zeros and ones are labels, mostly words
-            or few whole numbers are classes, all else is numbers.
+        names: The names of the columns to predict.
+        kind: The kind of target; None to infer it from the values. Zeros and ones are labels,
+            mostly words or a few whole numbers are classes, anything else is numbers.
     """
 
     def __init__(self, table: Table, names: Sequence[str], kind: str | None) -> None:
@@ -33,7 +34,7 @@ class TargetColumns:
         given = kind
         if kind is None and len(names) == 1 and _are_classes(self._cells[0]):
             kind = "multiclass"
-        # Where the kind is told by the values, any number will do until all are read.
+        # If the kind is inferred from the values, any number is valid until all are read.
         self.target_class = NumberTarget if kind is None else target_class(kind)
         if kind in self.target_class.one_column and len(names) != 1:
             raise DataError(Problem(table.file, f"task: '{kind}' takes exactly one target"))
@@ -45,7 +46,7 @@ class TargetColumns:
         self.classes = _classes(self._cells[0]) if self.target_class.from_words else {}
 
     def _check_classes(self) -> None:
-        """Texts that nobody called classes, and that hardly ever repeat, are none."""
+        """Raises an error if texts that were not declared as classes hardly ever repeat."""
         cells = [cell.strip() for cell in self._cells[0] if not is_missing(cell)]
         different = len(set(cells))
         if different > max(len(cells) / 2, _MOST_CLASSES):
@@ -59,14 +60,14 @@ class TargetColumns:
             )
 
     def read(self, row: int) -> list[float]:
-        """The targets of one row, a missing one as NaN; raises for what is no target."""
+        """Returns the targets of one row, NaN if missing. Raises an error if one is invalid."""
         return [
             self._value(name, cells[row])
             for name, cells in zip(self.names, self._cells, strict=True)
         ]
 
     def field(self, rows: np.ndarray, level: TargetLevel) -> tuple[Field, Target]:
-        """The targets that were read, ``[rows, targets]``, as a field, and what they are."""
+        """Returns the values that were read, ``[rows, targets]``, as a field with its target."""
         values = rows.astype(np.float32)
         for name, column in zip(self.names, values.T, strict=True):
             if np.isnan(column).all():
@@ -77,7 +78,7 @@ class TargetColumns:
             long = np.dtype(np.int64)
             return Field(level, values[:, 0].astype(long), long), target
         target = values_target(values, self.names, self.kind, level)
-        # One target is one number per graph, as everywhere in PyG; several are a row.
+        # One target is one number per graph, as usual in PyG. Several targets are a row.
         return Field(level, values[:, 0] if values.shape[1] == 1 else values, values.dtype), target
 
     def _value(self, name: str, cell: str) -> float:
@@ -99,7 +100,7 @@ class TargetColumns:
 def values_target(
     values: np.ndarray, names: Sequence[str], kind: str | None, level: TargetLevel = "graph"
 ) -> Target:
-    """:func:`infer_target`, for which values of another kind are a mistake in the data."""
+    """Calls :func:`infer_target`. Raises a :class:`DataError` if the values are of another kind."""
     try:
         return infer_target(values, names, kind, level)
     except ConfigError as error:
@@ -107,7 +108,7 @@ def values_target(
 
 
 def _are_classes(cells: list[str]) -> bool:
-    """Whether the cells are mostly words, or a few whole numbers that each occur often."""
+    """Returns whether the cells are mostly words, or a few whole numbers that occur often."""
     numbers = [parse_number(cell) for cell in cells if not is_missing(cell)]
     if numbers.count(None) > len(numbers) / 2:
         return True
@@ -118,7 +119,7 @@ def _are_classes(cells: list[str]) -> bool:
 
 
 def _classes(cells: list[str]) -> dict[str, int]:
-    """The class of each text that occurs: in the order of numbers, or else of the alphabet."""
+    """Returns the class of each text. Classes are in numerical or else alphabetical order."""
     texts = sorted({cell.strip() for cell in cells if not is_missing(cell)})
     numbers = {text: parse_number(text) for text in texts}
     if None not in numbers.values():
@@ -128,7 +129,7 @@ def _classes(cells: list[str]) -> dict[str, int]:
 
 
 def _class_name(text: str) -> str:
-    """Whole numbers without a fraction: what is 1 in one row may be 1.0 in another."""
+    """Returns the text without a zero fraction: 1 in one row may be 1.0 in another."""
     stem, point, fraction = text.partition(".")
     whole = point and stem.lstrip("+-").isdigit() and not fraction.strip("0")
     return stem if whole else text

@@ -1,9 +1,9 @@
-"""Pickles and ``.pt`` files from outside, read without running anything in them.
+"""Reads pickles and ``.pt`` files from outside without running any code in them.
 
-A pickle is a program; ``pickle.load`` runs it, and ``torch.load(weights_only=True)`` runs what any
-library in the process has put on PyTorch's list. Here a file is followed by a machine of our own
-(:mod:`eigenformer.data.pickle_machine`), which calls nothing, and what it describes is checked and
-made anew (:mod:`eigenformer.data.plain_values`).
+A pickle is a program. ``pickle.load`` runs it, and ``torch.load(weights_only=True)`` runs whatever
+any library in the process has put on PyTorch's list. Here our own machine follows the instructions
+of a file and calls nothing (:mod:`eigenformer.data.pickle_machine`). The values that the file
+describes are then checked and created anew (:mod:`eigenformer.data.plain_values`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from eigenformer.data.plain_values import PlainValues, element_size, elements, o
 from eigenformer.data.stored_zip import StoredZip
 
 MAX_BYTES = 8 << 30
-"""Of a file, unpacked."""
+"""The maximum size of an unpacked file."""
 
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 _MAGIC_BYTES = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
@@ -40,19 +40,19 @@ _MAGIC_BYTES = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 def load_arrays(stream: IO[bytes], name: str) -> Any:
     """Reads lists, dicts, numbers, NumPy arrays and tensors from a pickle or a ``.pt`` file.
 
-    ``name`` is what to call the file in an error.
+    ``name`` is the name of the file in error messages.
     """
     return _load(stream, name, ARRAY_NAMES, "arrays and tensors")
 
 
 def load_arrays_from(path: Path) -> Any:
-    """As :func:`load_arrays`, from a path."""
+    """Reads the same values as :func:`load_arrays`, from a path."""
     with path.open("rb") as stream:
         return load_arrays(stream, str(path))
 
 
 def load_graphs_from(path: Path) -> Any:
-    """As :func:`load_arrays_from`, where a PyG ``Data`` becomes a :class:`GraphFields`."""
+    """Reads a path like :func:`load_arrays_from`. A PyG ``Data`` becomes a :class:`GraphFields`."""
     with path.open("rb") as stream:
         return _load(stream, str(path), ARRAY_NAMES | PYG_NAMES, "PyG Data")
 
@@ -74,13 +74,13 @@ def _load(stream: IO[bytes], name: str, names: frozenset[Any], what: str) -> Any
     except (OSError, EOFError, zlib.error) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
     except (ValueError, RuntimeError, MemoryError) as error:
-        # Not known to happen; a file is never worth a traceback.
+        # Not known to happen, but no file should cause a traceback.
         reason = f"{type(error).__name__} while reading"
     raise DataError(Problem(name, f"not a file of {what} ({reason})"))
 
 
 def _zipped(file: IO[bytes], names: frozenset[Any]) -> Any:
-    """A ``.pt`` file as PyTorch writes it: a pickle, and every storage beside it."""
+    """Reads a ``.pt`` file as PyTorch writes it: a pickle, with every storage beside it."""
     archive = StoredZip(file)
     pickles = [name for name in archive.names if name.endswith("/data.pkl")]
     if len(pickles) != 1:
@@ -101,10 +101,10 @@ def _zipped(file: IO[bytes], names: frozenset[Any]) -> Any:
 
 
 def _legacy(data: bytes, names: frozenset[Any]) -> Any:
-    """A ``.pt`` file as PyTorch wrote it before 1.6: five pickles, then all storages in a row."""
+    """Reads a ``.pt`` file from before PyTorch 1.6: five pickles, then all storages in a row."""
     position = 0
     described: list[Any] = []
-    for number in range(5):  # a magic number, a version, the machine, the content, storages' keys
+    for number in range(5):  # magic number, version, machine, content, keys of the storages
         machine = PickleMachine(data, position, names if number == 3 else frozenset())
         described.append(machine.run())
         position = machine.position
@@ -133,20 +133,20 @@ def _legacy(data: bytes, names: frozenset[Any]) -> Any:
             raise Refused("lacks one of its storages")
         return of_kind(rows[key], kind)
 
-    if isinstance(content, Reference):  # a storage alone
+    if isinstance(content, Reference):  # only a storage
         return storage(content.key)
     return PlainValues(len(data), storage).make(content)
 
 
 def _embedded(data: bytes) -> Any:
-    """A storage in an ordinary pickle: the bytes of a ``.pt`` file."""
+    """Reads a storage in an ordinary pickle: the bytes of a ``.pt`` file."""
     if not data.startswith(_MAGIC_BYTES):
         raise Refused("has a tensor without a storage")
     return _legacy(data, ARRAY_NAMES)
 
 
 def _storage_key(reference: Any) -> tuple[Any, str, int]:
-    """What a file says of a storage: the type of its elements, its key, their number."""
+    """Returns a storage's description: the type of its elements, its key, their number."""
     key = reference.key if isinstance(reference, Reference) else reference
     if type(key) is not tuple or len(key) not in (5, 6) or key[0] != "storage":
         raise Refused("refers to objects outside itself; only arrays and tensors are admitted")
@@ -172,7 +172,7 @@ def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def _seekable(stream: IO[bytes]) -> Iterator[IO[bytes]]:
-    """The stream itself, or, where it is part of an archive, a copy on the disk."""
+    """Yields the stream itself, or a copy on disk if the stream is part of an archive."""
     if not isinstance(stream, zipfile.ZipExtFile):
         yield stream
         return

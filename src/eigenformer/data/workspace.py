@@ -1,8 +1,8 @@
-"""The folders, workers and reporter of a command, made once; and where raw files are found.
+"""The folders, workers and reporter of a command, created once; and where to find raw files.
 
-Raw files are taken from a folder the user points at, else from the official address.
-Raw folders are only read. What is downloaded goes to ``raw`` in the cache folder, and is checked
-whenever it is used (:mod:`eigenformer.data.checksums`).
+Raw files come from a folder that the user names, or else from the official address.
+Raw folders are only read. Downloaded files go to ``raw`` in the cache folder. They are checked
+whenever they are used (:mod:`eigenformer.data.checksums`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ TIMEOUT = 10.0
 
 @dataclass(frozen=True)
 class RawFile:
-    """A file a benchmark needs.
+    """A file that a benchmark needs.
 
     Args:
         name: Its name in the benchmark's folder.
-        url: Its official address; None for a file that cannot be downloaded.
-        sha256: Its published checksum; None where none is known.
+        url: Its official address; None if it cannot be downloaded.
+        sha256: Its published checksum; None if unknown.
     """
 
     name: str
@@ -42,18 +42,18 @@ class RawFile:
 
 
 Layouts = Sequence[Sequence[RawFile]]
-"""The ways a benchmark's files may come, best first; the last one can be downloaded."""
+"""Alternative sets of files for a benchmark, best first. The last one can be downloaded."""
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where a command finds and keeps data, and how it works.
+    """The folders, workers and reporter of one command.
 
     Args:
-        raw_dir: The user's own copy of the raw files; None for none.
+        raw_dir: The user's own copy of the raw files; None if there is no copy.
         cache_dir: Where archives, spectra and downloads go.
-        workers: Threads for spectra; None for all cores.
-        reporter: What is told of long work, and to whom.
+        workers: Number of threads for spectra; None for all cores.
+        reporter: Prints messages and progress.
     """
 
     raw_dir: Path | None
@@ -70,14 +70,14 @@ class Workspace:
         reporter: Reporter | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> Workspace:
-        """Fills in what is not given from the environment, then from the user's cache folder.
+        """Creates a workspace. Missing values come from the environment, then from defaults.
 
         Args:
-            raw_dir: Raw files of benchmarks (default: ``EIGENFORMER_RAW_DIR``).
+            raw_dir: The raw files of benchmarks (default: ``EIGENFORMER_RAW_DIR``).
             cache_dir: Where results go (default: ``EIGENFORMER_CACHE_DIR``, then the user's cache).
-            workers: Threads for spectra (default: all cores).
-            reporter: Whom to tell (default: nobody, but for warnings).
-            environment: Of the process.
+            workers: Number of threads for spectra (default: all cores).
+            reporter: Prints messages and progress (default: prints warnings only).
+            environment: The environment variables of the process.
         """
         raw_dir = raw_dir or environment.get(RAW_DIR) or None
         cache_dir = cache_dir or environment.get(CACHE_DIR) or user_cache_dir(environment)
@@ -93,18 +93,21 @@ class Workspace:
 
     @property
     def spectra_dir(self) -> Path:
-        """Where spectra are cached."""
+        """The folder of the cached spectra."""
         return self.cache_dir / "spectra"
 
     def locate(self, benchmark: str, layouts: Layouts) -> list[Path] | None:
-        """The files of the first layout that is complete: given by the user, or downloaded."""
+        """Returns the files of the first complete layout, or None if no layout is complete.
+
+        The user's own folder is searched first, then the downloaded files.
+        """
         found = self._find(benchmark, layouts)
         return None if found is None else [path for _, path in found]
 
     def fetch(self, benchmark: str, layouts: Layouts) -> list[Path]:
-        """As :meth:`locate`; where there is none, the last layout is downloaded.
+        """Returns the same files as :meth:`locate`. Downloads the last layout if none is complete.
 
-        Official files in the cache folder are checked; those in the user's own are the user's.
+        Official files in the cache folder are checked. Files in the user's own folder are not.
         """
         found = self._find(benchmark, layouts)
         if found is None:
@@ -131,7 +134,7 @@ class Workspace:
 
 
 def user_cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of this user's caches, as the operating system has it."""
+    """Returns the folder for caches of this user, following the operating system's convention."""
     if os.name == "nt":
         base = environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
     else:
@@ -140,7 +143,7 @@ def user_cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def download(file: RawFile, path: Path, reporter: Reporter) -> None:
-    """Fetches one file; nothing is at ``path`` before it is complete."""
+    """Downloads one file. It appears at ``path`` only when it is complete."""
     place = f"{path.parent.name}/{file.name}"
     where = f"put the file at {path}, or point --raw-dir at a folder that has it as {place}"
     if file.url is None:

@@ -1,4 +1,4 @@
-"""ZINC-12k: molecules with 28 atom words and 3 bond types, and one target each."""
+"""ZINC-12k: molecules with 28 atom words and 3 bond types, and one target per molecule."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ATOM_WORDS = (
 BOND_WORDS = ("NONE", "SINGLE", "DOUBLE", "TRIPLE")
 
 KNOWN_ATOMS = 21
-"""Words 0 to 20 occur in the 12k subset; a model knows these, and one more: "unknown"."""
+"""Words 0 to 20 occur in the 12k subset. A model knows these and one more, "unknown"."""
 
 _INDEX_URL = (
     "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master/data/molecules/"
 )
-# Of the files in the repository at commit b6c4077; molecules.zip has no published checksum.
+# Checksums of the files at commit b6c4077; molecules.zip has no published checksum.
 _INDEX_SHA256 = {
     "train": "575d6acd72ac207a95947e2bdd16411ef6fc3faa88c2f55a2c496ea43022a6d8",
     "val": "fe48c38157f0d38e7fc441903a143392eda080511a79e8fb8f60f5c1b0a9c164",
@@ -47,7 +47,7 @@ LAYOUTS: tuple[tuple[RawFile, ...], ...] = (
         ),
     ),
 )
-"""The files to read: a packed local copy, or the official ones."""
+"""The files to read: a packed local copy, or the official files."""
 
 
 def build(files: list[Path], report: Reporter) -> GraphArchive:
@@ -73,17 +73,17 @@ def build(files: list[Path], report: Reporter) -> GraphArchive:
 
 
 def model_types(words: np.ndarray) -> np.ndarray:
-    """Atom words as the model's types: all that do not occur in the 12k are "unknown"."""
+    """Converts atom words to the model's types. Words outside the 12k subset are "unknown"."""
     return np.minimum(words.astype(np.int64), KNOWN_ATOMS)
 
 
 def both_directions(
     bonds: np.ndarray, counts: np.ndarray, node_offsets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Each edge in both directions, sorted row-major within its graph, and where it came from.
+    """Returns each bond in both directions, sorted row-major within its graph, and its origin.
 
-    ``bonds`` is ``[2, bonds]`` with ``counts`` of them per graph. The second result numbers the
-    given ones, then their reverses.
+    ``bonds`` is ``[2, bonds]``, with ``counts`` bonds per graph. The second result is the index of
+    each edge in the given bonds followed by their reverses.
     """
     graph = np.tile(np.repeat(np.arange(len(counts)), counts), 2)
     directed = np.concatenate([bonds, bonds[::-1]], axis=1)
@@ -103,7 +103,7 @@ def _packed(file: Path) -> dict[str, np.ndarray]:
 
 
 def _official(files: list[Path]) -> dict[str, np.ndarray]:
-    """The 12k of the official 250k: dense bond matrices, chosen by the index files."""
+    """Reads the 12k subset of the official 250k: dense bond matrices, chosen by the index files."""
     from eigenformer.data.unpickle import load_arrays
 
     atoms, bonds, targets, sizes = [], [], [], []
