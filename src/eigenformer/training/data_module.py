@@ -17,9 +17,9 @@ class EpochBatches(Sampler[list[int]]):
     """Samples batches in an order that is a function of (seed, epoch), split over processes.
 
     Batches are cut from the order of all graphs, then each process takes its share of each batch.
-    A step therefore has the same graphs for any number of processes. No graph is used twice
-    in an epoch. If the last training batch is too small for batch norm, or has fewer graphs than there are
-    processes, it is merged into the previous batch.
+    A step therefore has the same graphs for any number of processes. No graph is used twice in an
+    epoch. If the last training batch is too small for batch norm, or has fewer graphs than there
+    are processes, it is merged into the previous batch.
 
     Args:
         size: Number of graphs.

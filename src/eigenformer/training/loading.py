@@ -64,7 +64,7 @@ class TrainingData:
         return GraphDataset(self.archive, self.spectra, indices=known[split])
 
     def targets(self, split: str) -> np.ndarray:
-        """Returns the targets of one split, ``[rows, *]``; node targets in the order of the graphs."""
+        """Returns the targets of one split, ``[rows, *]``; node targets are ordered by graph."""
         field, graphs = self.archive.fields["y"], self.splits[split]
         if field.level == "graph":
             return field.values[graphs]

@@ -29,7 +29,7 @@ _PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-
 def check_hardware(config: RunConfig) -> None:
     """Raises an error if this machine does not support the settings.
 
-    Lightning would silently change some of them, or wait.
+    Lightning would change such settings, or wait.
     """
     if config.precision == "16" and not torch.cuda.is_available():
         raise ConfigError("precision: '16' needs a GPU; on the CPU take bf16")
