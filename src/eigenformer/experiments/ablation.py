@@ -1,4 +1,4 @@
-"""The same training again with one thing changed: what that thing is worth."""
+"""Ablations: repeats a training with one setting changed, to measure its effect."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from eigenformer.training.predicting import evaluate, frequency_seeds
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a variant.
+    """The result of a variant.
 
     Args:
-        variant: Which one.
-        parameters: Of its model.
-        test: The test metric of each seed, with all frequencies.
-        drawn: The same with a part of the frequencies, as in training, the mean over a few draws;
-            equal to ``test`` where training used all of them.
-        kept: The share of frequencies that those draws kept.
+        variant: The variant.
+        parameters: The number of parameters of its model.
+        test: The test metric per seed, with all frequencies.
+        drawn: The test metric per seed with a sample of the frequencies, as in training: the mean
+            over a few samples. Equal to ``test`` if training used all frequencies.
+        kept: The fraction of frequencies in those samples.
     """
 
     variant: Variant
@@ -40,22 +40,22 @@ class Outcome:
 
     @property
     def model(self) -> Mapping[str, Any]:
-        """The settings of the model that the variant changes."""
+        """The model settings that the variant changes."""
         return self.variant.settings["model"]
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """All variants, in order.
+    """The results of all variants, in order.
 
     Args:
-        name: The preset.
-        metric: What the figures are.
-        seeds: Of each variant.
-        epochs: Of each training.
-        limit: Graphs of each split; None for all.
-        higher_is_better: Of the metric.
-        outcomes: One for each variant.
+        name: The name of the preset.
+        metric: The name of the metric.
+        seeds: The seeds of each variant.
+        epochs: The number of epochs per training.
+        limit: The number of graphs used per split; None for all.
+        higher_is_better: Whether a higher value of the metric is better.
+        outcomes: One result per variant.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Ablation:
 
     @property
     def schedule(self) -> str:
-        """How long each training was, for a caption."""
+        """The length of each training, for a caption."""
         full = load_preset(self.name).training.epochs
         part = "" if self.limit is None else f", {self.limit} graphs of each split"
         length = f"{_count(self.epochs, 'epoch')} (the paper's schedule: {full})"
@@ -76,7 +76,10 @@ class Ablation:
 
 
 def frequency_variants(fractions: Sequence[float]) -> list[Variant]:
-    """Each fraction twice, whole eigenspaces and the paper's literal draw; all of them once."""
+    """Returns two variants per fraction: whole eigenspaces, and the paper's literal sampling.
+
+    The fraction 1 has one variant only.
+    """
     for fraction in fractions:
         if not 0 < fraction <= 1:
             raise ConfigError(f"fractions: must be in (0, 1], got {fraction}")
@@ -92,7 +95,7 @@ def frequency_variants(fractions: Sequence[float]) -> list[Variant]:
 
 
 def scaler_variants() -> list[Variant]:
-    """The degree scaler: the paper's, one in each layer, none."""
+    """Returns the variants of the degree scaler: the paper's, one per layer, none."""
     kinds = ("shared", "per_layer", "none")
     return [Variant(kind, {"model": {"degree_scaler": kind}}) for kind in kinds]
 
@@ -106,22 +109,23 @@ def ablate(
     draws: int = 4,
     workspace: Workspace | None = None,
 ) -> Ablation:
-    """Trains every variant for every seed, taking up what is there, and tests it.
+    """Trains and tests every variant for every seed. Existing runs are reused or resumed.
 
     Args:
-        name: A preset, a benchmark, or a path to one's own data.
-        variants: What to compare.
-        seeds: One run each.
-        out: Where the runs are, each in a folder of its own.
-        wanted: Other settings than the preset's.
-        draws: How often to draw for the test with a part of the frequencies; the draws are
-            numbered from 0, so that the same ones are made every time.
-        workspace: Where raw files and prepared graphs are (default: as the environment says).
+        name: A preset, a benchmark, or a path to the user's own data.
+        variants: The variants to compare.
+        seeds: The seeds, with one run per variant and seed.
+        out: The folder of the run folders.
+        wanted: Settings that differ from the preset's.
+        draws: The number of frequency samples to test with. They are numbered from 0, so that
+            every call uses the same samples.
+        workspace: The folders of raw files and prepared graphs (default: from the environment).
     """
     if draws < 1:
         raise ConfigError("draws: at least one")
     runs: list[SweepRun] = []
-    tests: list[tuple[float, float, float]] = []  # with all frequencies, with a part, what part
+    # The metric with all frequencies, the metric with a sample of them, the sample's fraction.
+    tests: list[tuple[float, float, float]] = []
     for run in sweep(_base(name, wanted), variants, seeds, out, workspace):
         runs.append(run)
         tests.append((float(run.summary["test"]), *_with_draws(run, draws)))
@@ -157,7 +161,7 @@ def _base(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_draws(run: SweepRun, draws: int) -> tuple[float, float]:
-    """The test metric with a part of the frequencies, and the share of them that was kept."""
+    """Returns the test metric with sampled frequencies, and the fraction of them that was kept."""
     model = run.config.model
     if not isinstance(model, EigenformerConfig) or model.frequency_fraction == 1:
         return float(run.summary["test"]), 1.0

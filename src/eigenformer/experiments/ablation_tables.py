@@ -1,4 +1,4 @@
-"""What an ablation found, beside the paper's figures: tables to read and records to keep."""
+"""Tables and CSV records of an ablation's results, next to the paper's figures."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from eigenformer.experiments.ablation import Ablation
 from eigenformer.experiments.paper_tables import format_result, mean_and_deviation, paper_table
 
 _DIGITS = 4
-# The paper's 0.81 is 30 of 37, what 0.8 comes to there; no two of its fractions are this near.
+# The paper's 0.81 is 30 of 37, which is our 0.8. All its fractions differ by more than this.
 _NEAR = 0.03
 
 
 @dataclass(frozen=True)
 class Series:
-    """A curve of the paper's figure: how much worse with fewer frequencies.
+    """A curve of the paper's figure: how much worse the metric is with fewer frequencies.
 
     Args:
-        draw: How frequencies were drawn: ``eigenspaces``, ``literal``, or ``paper`` for the paper's
-            own figures.
-        everywhere: Whether the test had all frequencies, and not the same share.
-        fractions: The shares of frequencies.
-        changes: The metric's change from that with all of them, in percent.
-        deviations: The standard deviation of each over the seeds, in percent; 0 for one seed.
+        draw: How frequencies were sampled: ``eigenspaces``, ``literal``, or ``paper`` for the
+            paper's own figures.
+        everywhere: Whether the test used all frequencies, not the same fraction as training.
+        fractions: The fractions of frequencies.
+        changes: The change of the metric in percent, relative to all frequencies.
+        deviations: The standard deviation of each change over the seeds, in percent; 0 for one
+            seed.
     """
 
     draw: str
@@ -37,7 +38,7 @@ class Series:
 
 
 def frequency_table(ablation: Ablation) -> str:
-    """The paper's Table 3 with ours, as Markdown."""
+    """Returns the paper's Table 3 with our results, as Markdown."""
     found = {
         (o.model["frequency_fraction"], o.model.get("frequency_draw")): o for o in ablation.outcomes
     }
@@ -61,7 +62,7 @@ def frequency_table(ablation: Ablation) -> str:
 
 
 def scaler_table(ablation: Ablation) -> str:
-    """With and without the degree scaler, as Markdown. The paper shows no number."""
+    """Returns the results per degree scaler, as Markdown. The paper shows no number."""
     header = ["degree scaler", "parameters", f"test {ablation.metric}"]
     rows = [[o.variant.name, str(o.parameters), _mean(o.test)] for o in ablation.outcomes]
     title = f"Test {ablation.metric} of {ablation.name} by degree scaler; {ablation.schedule}"
@@ -69,7 +70,7 @@ def scaler_table(ablation: Ablation) -> str:
 
 
 def records(ablation: Ablation) -> str:
-    """Every single result as CSV: one line for each variant and seed, every digit."""
+    """Returns every result as CSV: one line per variant and seed, with all digits."""
     settings = sorted({name for o in ablation.outcomes for name in o.model})
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -86,9 +87,9 @@ def records(ablation: Ablation) -> str:
 
 
 def frequency_curves(ablation: Ablation) -> list[Series]:
-    """The paper's figure: the change in percent against the fraction; empty without a fraction 1.
+    """Returns the curves of the paper's figure: the change in percent against the fraction.
 
-    Positive is worse, whatever the metric.
+    Positive is worse for every metric. The list is empty if the fraction 1 is missing.
     """
     full = [o for o in ablation.outcomes if o.variant.name == "all"]
     if not full:

@@ -1,4 +1,4 @@
-"""What a result is worth: PyG's own networks of the same size, trained the same way."""
+"""Compares a result with PyG's own networks of the same size, trained in the same way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eigenformer.training.scores import Score
 from eigenformer.training.seeding import derived_seed
 
 NETWORKS: tuple[Convolution, ...] = ("gcn", "gin")
-"""What an Eigenformer is compared with."""
+"""The networks that an Eigenformer is compared with."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Compared:
     """A network's metric on the test set.
 
     Args:
-        name: What it is called.
-        parameters: How many it has.
-        test: The metric, of the weights that were best on the validation set.
+        name: The name of the network.
+        parameters: The number of its parameters.
+        test: The metric on the test set, with the weights that were best on the validation set.
     """
 
     name: str
@@ -35,7 +35,10 @@ class Compared:
 
 
 def train_comparable(convolution: Convolution, config: RunConfig, data: TrainingData) -> Compared:
-    """Trains with the optimiser, schedule, batches, seed and choice of the best epoch of a run."""
+    """Trains a network of comparable size and tests it.
+
+    Optimiser, schedule, batches, seed and the choice of the best epoch are those of the run.
+    """
     if not isinstance(config.model, EigenformerConfig):
         raise ConfigError("model.kind: only an Eigenformer is compared with other networks")
     torch.manual_seed(derived_seed(config.seed, "weights"))
@@ -49,7 +52,7 @@ def train_comparable(convolution: Convolution, config: RunConfig, data: Training
 
 
 def majority(data: TrainingData) -> Compared:
-    """Always the class that is most frequent in the training set."""
+    """Tests a predictor that always returns the most frequent class of the training set."""
     target, test = data.target, data.dataset("test")
     targets = target.read(test.batch(range(len(test))))
     score = Score(target)

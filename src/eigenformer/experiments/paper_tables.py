@@ -1,4 +1,4 @@
-"""Our runs beside the paper's, and both of its result tables. Imports no PyTorch."""
+"""Our runs next to the paper's, and both of its result tables. Does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ _PEERS = ("GPS", "GRIT")
 
 
 def paper_table(name: str) -> dict[str, Any]:
-    """One of the paper's tables as data: title, columns, and rows of ``[mean, deviation]``."""
+    """Returns one of the paper's tables: title, columns, and rows of ``[mean, deviation]``."""
     text = (resources.files("eigenformer") / "paper" / f"{name}.yaml").read_text("utf-8")
     return yaml.safe_load(text)
 
 
 def result_tables(folder: str | Path) -> str:
-    """Our runs beside the paper's, then both of its tables, as Markdown.
+    """Returns our runs next to the paper's, then both of its tables, as Markdown.
 
-    Runs of a few graphs only (``--limit``, ``size``), with other settings than the preset's, from
-    another model's weights or stopped early do not count, nor do runs with a shorter schedule than
-    another of the same preset. A row that is not the paper's full schedule says how long it was.
+    A run is left out if it used only a part of the graphs (``--limit``, ``size``), had other
+    settings than the preset, started from another model's weights, or stopped early. It is also
+    left out if another run of the same preset has a longer schedule. A row without the paper's
+    full schedule shows its number of epochs.
     """
     runs = [run for run, reason in _judged(folder) if reason is None]
     tables = [paper_table(name) for name in PAPER_TABLES]
@@ -39,24 +40,24 @@ def result_tables(folder: str | Path) -> str:
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float | None]:
-    """The mean, and the standard deviation of the sample where there are several."""
+    """Returns the mean and the sample standard deviation; None instead of it for one value."""
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return statistics.fmean(values), deviation
 
 
 def format_result(mean: float, deviation: float | None, digits: int) -> str:
-    """``mean ± deviation``."""
+    """Formats a result as ``mean ± deviation``, or as the mean alone if the deviation is None."""
     shown = f"{mean:.{digits}f}"
     return shown if deviation is None else f"{shown} ± {deviation:.{digits}f}"
 
 
 def left_out(folder: str | Path) -> list[tuple[Path, str]]:
-    """The runs that do not count in the tables, each with the reason."""
+    """Returns the runs that are left out of the tables, each with the reason."""
     return [(run.path, reason) for run, reason in _judged(folder) if reason is not None]
 
 
 def _judged(folder: str | Path) -> list[tuple[Run, str | None]]:
-    """Every run below a folder, and why it does not count; None if it does."""
+    """Returns every run below a folder with the reason to leave it out; None if it counts."""
     judged = [(run, _why_not(run)) for run in find_runs(folder)]
     longest: dict[str, int] = defaultdict(int)
     for run, reason in judged:
@@ -78,7 +79,7 @@ def _judged(folder: str | Path) -> list[tuple[Run, str | None]]:
 
 
 def _why_not(run: Run) -> str | None:
-    """Why a run does not count; None if it does."""
+    """Returns the reason to leave a run out; None if there is none."""
     summary = run.summary
     if not run.finished:
         return "not finished"
@@ -103,7 +104,7 @@ def _why_not(run: Run) -> str | None:
 
 
 def _has_presets_settings(config: RunConfig, preset: Preset) -> bool:
-    """Whether a run trained the preset's model in the preset's way, but for the epochs."""
+    """Whether a run used the preset's settings. The number of epochs may differ."""
     training = preset.training.with_epochs(config.training.epochs)
     if not isinstance(config.data, BenchmarkData):
         return False
@@ -113,7 +114,7 @@ def _has_presets_settings(config: RunConfig, preset: Preset) -> bool:
 
 
 def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:
-    """What each run reached and cost, beside the paper's figures and two peers'."""
+    """Returns the result and cost of each run, next to the figures of the paper and two peers."""
     lines = [
         "**Our runs**",
         "",

@@ -1,4 +1,4 @@
-"""The paper's figures again: a preset's full schedule for several seeds."""
+"""Reproduces the paper's figures: a preset's full schedule for several seeds."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ def reproduce(
     wanted: dict[str, Any],
     workspace: Workspace | None = None,
 ) -> str:
-    """Trains what is not trained yet, and returns mean ± deviation beside the paper's figure.
+    """Trains a preset for several seeds and returns mean ± deviation next to the paper's figure.
+
+    Finished runs are not trained again. Stopped runs are resumed.
 
     Args:
-        preset: One of the paper's models.
-        seeds: One run each, in a folder of its own below ``out``.
-        out: Where the runs are; those that are there are taken up where they were stopped.
-        wanted: Other settings than the preset's.
-        workspace: Where raw files and prepared graphs are (default: as the environment says).
+        preset: The name of the preset.
+        seeds: The seeds, with one run folder per seed below ``out``.
+        out: The folder of the run folders.
+        wanted: Settings that differ from the preset's.
+        workspace: The folders of raw files and prepared graphs (default: from the environment).
     """
     workspace = workspace or Workspace.resolve()
     report = workspace.reporter

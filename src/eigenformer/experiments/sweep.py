@@ -1,4 +1,4 @@
-"""One loop over variants and seeds: reproduction, ablations, folds and searches share it."""
+"""The loop over variants and seeds that reproduction, ablations, folds and searches share."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from eigenformer.training.run_folder import CONFIG, RunError, RunFolder
 
 @dataclass(frozen=True)
 class Variant:
-    """Settings that differ from the common ones.
+    """Settings that differ from those shared by all runs of a sweep.
 
     Args:
-        name: What to call it, also in the names of folders; may be empty.
+        name: The name of the variant, also used in folder names; may be empty.
         settings: The settings, by section: ``{"model": {"layers": 4}}``.
     """
 
@@ -34,12 +34,12 @@ class SweepRun:
     """One trained run of a sweep.
 
     Args:
-        variant: Which variant.
-        seed: Which seed.
+        variant: The variant.
+        seed: The seed.
         folder: The run folder.
-        config: All settings.
-        data: What it was trained on.
-        summary: What came of it.
+        config: All settings of the run.
+        data: The training data.
+        summary: The summary of the run.
     """
 
     variant: Variant
@@ -54,7 +54,7 @@ FolderName = Callable[[RunConfig, TrainingData, Variant], str]
 
 
 def folder_name(config: RunConfig, data: TrainingData, variant: Variant) -> str:
-    """The usual name of a run's folder: data, preset, variant and seed."""
+    """Returns the default name of a run folder: data, preset, variant and seed."""
     parts = (data.name, config.preset, variant.name, f"seed{config.seed}")
     return "-".join(filter(None, parts))
 
@@ -69,15 +69,15 @@ def sweep(
 ) -> Iterator[SweepRun]:
     """Trains every variant for every seed, and yields each run when it is finished.
 
-    Runs that are finished are not trained again; those that were stopped are resumed.
+    Finished runs are not trained again. Stopped runs are resumed.
 
     Args:
         base: The settings that all runs share, as :func:`plan` takes them.
-        variants: What to vary.
+        variants: The variants to train.
         seeds: The seeds of each variant.
         out: The folder of the run folders.
-        workspace: Where raw files and prepared graphs are (default: as the environment says).
-        name: What to call the folder of a run.
+        workspace: The folders of raw files and prepared graphs (default: from the environment).
+        name: A function that returns the name of a run folder.
     """
     workspace = workspace or Workspace.resolve()
     _check(base, variants, seeds)
@@ -96,7 +96,7 @@ def sweep(
 def finish_run(
     folder: Path, config: RunConfig, data: TrainingData, reporter: Reporter
 ) -> dict[str, Any]:
-    """The summary of a run, which is started or resumed unless it is finished."""
+    """Starts or resumes a run unless it is finished, and returns its summary."""
     try:
         if not (folder / CONFIG).is_file():
             return start_run(config, data, folder, reporter)

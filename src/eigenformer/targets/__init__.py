@@ -1,4 +1,4 @@
-"""What a model predicts: one class for each kind of target. Imports no PyTorch."""
+"""What a model predicts: one class per kind of target. Does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ __all__ = [
 ]
 
 KnownTarget = NumberTarget | ClassTarget | LabelTarget
-"""All kinds of targets. A new one is added here."""
+"""All kinds of targets. Add a new kind here."""
 
 KINDS: dict[str, type[Target]] = kinds_of(get_args(KnownTarget))  # type: ignore[assignment]
 """The class of each kind, by its name in settings and files."""
 
 
 def target_class(kind: str) -> type[Target]:
-    """The class of a kind; an unknown name is an error that names the nearest one."""
+    """Returns the class of a kind. The error for an unknown name suggests the nearest one."""
     if kind not in KINDS:
         raise ConfigError(unknown(f"task: '{kind}'", kind, KINDS))
     return KINDS[kind]
 
 
 def known_metrics() -> tuple[str, ...]:
-    """The metrics of all kinds."""
+    """Returns the metrics of all kinds."""
     targets = (make_target(kind, level=level) for kind in KINDS for level in get_args(TargetLevel))
     return tuple(dict.fromkeys(name for target in targets for name in target.metrics))
 
 
 def make_target(kind: str, **values: Any) -> Target:
-    """A target of this kind."""
+    """Returns a target of this kind."""
     return target_class(kind)(kind=kind, **values)
 
 
@@ -59,14 +59,14 @@ def infer_target(
     kind: str | None = None,
     level: TargetLevel = "graph",
 ) -> Target:
-    """The target that values ``[rows]`` or ``[rows, columns]`` make.
+    """Returns the target that fits the values ``[rows]`` or ``[rows, columns]``.
 
     Args:
         values: The targets, NaN for missing ones.
         names: The names of the columns or classes.
-        kind: What they are; None to tell by the values: zeros and ones are labels, other whole
-            numbers from 0 are classes, everything else is numbers.
-        level: What has a target: graphs or nodes.
+        kind: The kind of target; None to infer it from the values: zeros and ones are labels,
+            other whole numbers from 0 are classes, everything else is numbers.
+        level: Whether graphs or nodes have targets.
     """
     if kind is None:
         whole = values.dtype.kind in "biu" and values.ndim == 1 and values.min(initial=0) >= 0

@@ -1,4 +1,4 @@
-"""What classes and labels have in common: weights of rare classes, and metrics of decisions."""
+"""The common base of classes and labels: class weights, and metrics of decisions."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ OF_RANKS = ("auroc", "average_precision")
 
 @dataclass(frozen=True)
 class CategoryTarget(Target):
-    """The base of classes and labels. Predictions are logits, in units probabilities."""
+    """The base class of classes and labels. Predictions are logits; in units, probabilities."""
 
     error_name: ClassVar[str] = "cross-entropy"
     are_shares: ClassVar[bool] = True
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are to choose from; a label has two, yes and no."""
+        """The number of classes. A label has two: yes and no."""
         raise NotImplementedError
 
     @property
     def has_class_weights(self) -> bool:
-        """Whether rare classes weigh more: those of nodes do."""
+        """Whether rare classes have larger weights: true for node targets."""
         return self.of_nodes
 
     def known(self, values: Array) -> Array:
-        return values >= 0  # NaN is not
+        return values >= 0  # false for NaN
 
     @property
     def loss_size(self) -> int:
         return self.num_classes if self.has_class_weights else 1
 
     def class_sums(self, losses: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses ``[known]`` as :meth:`loss_sums` gives them: one sum, or one for each class."""
+        """Sums losses ``[known]`` for :meth:`loss_sums`: one sum, or one sum per class."""
         import torch
 
         if not self.has_class_weights:
@@ -49,14 +49,17 @@ class CategoryTarget(Target):
         return losses.new_zeros(len(counts)).index_add(0, classes, losses), counts
 
     def mean_loss(self, sums: Tensor, counts: Tensor) -> Tensor:
-        r"""The loss of a batch. Class c of nodes weighs :math:`(V - n_c) / V` among V nodes."""
+        r"""Returns the loss of a batch.
+
+        For node targets, class c has the weight :math:`(V - n_c) / V` among V nodes.
+        """
         if not self.has_class_weights:
             return super().mean_loss(sums, counts)
         weights, counts = class_weights(counts).to(sums.dtype), counts.to(sums.dtype)
         return (weights * sums).sum() / self.total_weight(weights, counts).clamp(min=1e-12)
 
     def total_weight(self, weights: Tensor, counts: Tensor) -> Tensor:
-        """What the weighted sum of the losses is divided by."""
+        """Returns the divisor of the weighted sum of the losses."""
         raise NotImplementedError
 
     def make_metric(self, name: str) -> Metric:
@@ -68,6 +71,6 @@ class CategoryTarget(Target):
 
 
 def class_weights(counts: Tensor) -> Tensor:
-    """(V − n_c) / V for each class c with n_c of V nodes; in float64."""
+    """Returns the weights (V − n_c) / V of each class c with n_c of V nodes, in float64."""
     size = counts.sum().clamp(min=1).double()
     return (size - counts) / size

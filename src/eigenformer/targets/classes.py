@@ -1,4 +1,4 @@
-"""One of several classes: cross-entropy."""
+"""Targets that are one of several classes, with the cross-entropy loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClassTarget(CategoryTarget):
-    """One of ``num_outputs`` classes, counted from 0; a target below 0 is missing."""
+    """One of ``num_outputs`` classes, numbered from 0. A negative target is missing."""
 
     kind: Literal["multiclass"] = "multiclass"
 
@@ -52,7 +52,7 @@ class ClassTarget(CategoryTarget):
         return 1
 
     def as_tensor(self, values: Tensor) -> Tensor:
-        """Classes ``[rows]``, −1 for a missing one."""
+        """Converts stored values to classes ``[rows]``, −1 for missing ones."""
         import torch
 
         if values.is_floating_point():
@@ -70,7 +70,10 @@ class ClassTarget(CategoryTarget):
         return np.where(values >= 0, places[values], values)
 
     def initial_bias(self, values: np.ndarray) -> Tensor | None:
-        """Logarithms of the weighted frequencies; a class that never occurs counts half."""
+        """Returns the logarithms of the weighted class frequencies, with their mean subtracted.
+
+        A class that does not occur counts as half an occurrence.
+        """
         import torch
 
         counts = self._counts(values)
@@ -79,7 +82,7 @@ class ClassTarget(CategoryTarget):
         return frequent - frequent.mean()
 
     def constant(self, values: np.ndarray) -> Tensor:
-        """The most frequent class."""
+        """Returns the prediction of the most frequent class."""
         import torch
 
         return torch.eye(self.num_outputs)[self._counts(values).argmax()]

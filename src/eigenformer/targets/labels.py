@@ -1,4 +1,4 @@
-"""Labels, each of them yes or no: binary cross-entropy."""
+"""Targets that are labels, each yes or no, with the binary cross-entropy loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LabelTarget(CategoryTarget):
-    """Labels, 1 for yes and 0 for no: one (``binary``) or several (``multilabel``)."""
+    """One label (``binary``) or several labels (``multilabel``): 1 for yes, 0 for no."""
 
     kind: Literal["binary", "multilabel"] = "binary"
 
@@ -52,16 +52,16 @@ class LabelTarget(CategoryTarget):
         return 2
 
     def initial_bias(self, values: np.ndarray) -> Tensor | None:
-        """The log-odds of each label; a label that never occurs counts half."""
+        """Returns the log-odds of each label. A count of 0 is replaced by one half."""
         import torch
 
         yes, no = self._counts(values)
-        if self.has_class_weights:  # (V − n_c) / V times n_c, for yes and no, are the same
+        if self.has_class_weights:  # (V − n_c) / V · n_c is equal for yes and no
             return torch.zeros_like(yes)
         return (yes.clamp(min=0.5) / no.clamp(min=0.5)).log()
 
     def constant(self, values: np.ndarray) -> Tensor:
-        """For each label what is more frequent."""
+        """Returns the more frequent answer for each label."""
         import torch
 
         yes, no = self._counts(values)

@@ -1,4 +1,4 @@
-"""The metrics: those of torchmetrics, with missing labels left out. Imports PyTorch."""
+"""Metrics based on torchmetrics that skip missing labels. Imports PyTorch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNCHECKED: dict[str, Any] = {"validate_args": False}
 
 
 def number_metric(name: str, num_outputs: int) -> Metric:
-    """A metric of predicted numbers."""
+    """Returns a metric of predicted numbers."""
     makers: dict[str, Callable[[], Metric]] = {
         "mae": MeanAbsoluteError,
         "rmse": lambda: MeanSquaredError(squared=False),
@@ -31,7 +31,7 @@ def number_metric(name: str, num_outputs: int) -> Metric:
 
 
 def class_metric(name: str, num_classes: int) -> Metric:
-    """A metric of predicted classes."""
+    """Returns a metric of predicted classes."""
     makers: dict[str, Callable[[], Metric]] = {
         "accuracy": lambda: MulticlassAccuracy(num_classes, average="micro", **_UNCHECKED),
         "weighted_accuracy": lambda: MeanRecall(num_classes, **_UNCHECKED),
@@ -41,7 +41,7 @@ def class_metric(name: str, num_classes: int) -> Metric:
 
 
 def rank_metric(name: str, num_labels: int) -> Metric:
-    """A metric of the probabilities of labels."""
+    """Returns a metric of label probabilities."""
     makers: dict[str, Callable[[], Metric]] = {
         "auroc": lambda: MeanOverLabels(num_labels, binary_auroc, (0, 1)),
         "average_precision": lambda: MeanOverLabels(num_labels, binary_average_precision, (1,)),
@@ -52,8 +52,8 @@ def rank_metric(name: str, num_labels: int) -> Metric:
 class MeanRecall(MulticlassConfusionMatrix):
     """The mean of the per-class recalls, over the classes that occur.
 
-    The benchmarks call it weighted accuracy. Plain accuracy on PATTERN, where one class is five
-    times as frequent, is about four points higher.
+    The benchmarks call it weighted accuracy. On PATTERN, where one class is five times as
+    frequent, plain accuracy is about four points higher.
     """
 
     def compute(self) -> Tensor:
@@ -63,14 +63,14 @@ class MeanRecall(MulticlassConfusionMatrix):
 
 
 class MeanOverLabels(Metric):
-    """A metric of each label by itself, then the mean; labels that have no value are skipped.
+    """The mean of a metric over labels. Labels for which the metric is undefined are skipped.
 
     torchmetrics' own mean counts a label without a positive as 0, and fails without any label.
 
     Args:
-        num_labels: How many labels there are.
-        metric: The metric, of probabilities and labels.
-        needed: The values that a label must take to have one.
+        num_labels: The number of labels.
+        metric: The metric as a function of probabilities and labels.
+        needed: The values that must occur in a label for its metric to be defined.
     """
 
     probabilities: list[Tensor]
@@ -85,8 +85,8 @@ class MeanOverLabels(Metric):
         self.add_state("labels", [], dist_reduce_fx="cat")
 
     def update(self, probabilities: Tensor, labels: Tensor) -> None:
-        """Takes ``[rows, labels]`` of both, with NaN for a missing label."""
-        # Flat and in one type, as torchmetrics gathers them from a process that had no graph.
+        """Adds probabilities and labels, both ``[rows, labels]``, NaN for missing labels."""
+        # Flat and of one type, as torchmetrics gathers them from a process without graphs.
         self.probabilities.append(probabilities.float().flatten())
         self.labels.append(labels.float().flatten())
 
@@ -103,12 +103,12 @@ class MeanOverLabels(Metric):
 
 
 class MeanR2(Metric):
-    """The coefficient of determination of each target, then the mean.
+    """The mean of the coefficients of determination of all targets.
 
-    torchmetrics' own knows no missing targets. A constant target is skipped.
+    torchmetrics' own metric does not support missing targets. Constant targets are skipped.
 
     Args:
-        num_outputs: How many targets there are.
+        num_outputs: The number of targets.
     """
 
     count: Tensor
@@ -123,12 +123,12 @@ class MeanR2(Metric):
             self.add_state(name, zeros, dist_reduce_fx="sum")
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        """Takes ``[rows, targets]`` of both, with NaN for a missing target."""
+        """Adds predictions and targets, both ``[rows, targets]``, NaN for missing targets."""
         missing = targets.isnan()
         self.count += (~missing).sum(0)
         self.total += targets.double().nansum(0)
         self.squares += targets.double().square().nansum(0)
-        # A missing target has no error; a prediction that is not a number stays one that is not.
+        # A missing target has no error. A NaN prediction stays NaN.
         self.errors += (predictions - targets).masked_fill(missing, 0).double().square().sum(0)
 
     def compute(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Numbers: the L1 loss, in units of the training targets' deviation."""
+"""Targets that are numbers, with the L1 loss in units of the training targets' deviation."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NumberTarget(Target):
-    """Numbers. The model learns them standardised.
+    """Numbers, which the model learns standardised.
 
-    A subclass may have more outputs than targets (``width``): everything here takes the first
-    ``num_outputs`` columns of a prediction for the numbers themselves.
+    A subclass may have more outputs (``width``) than targets. The first ``num_outputs`` columns of
+    a prediction must then be the numbers themselves.
 
     Args:
-        mean: Added to each prediction; empty for 0.
-        scale: What each prediction is multiplied by first; empty for 1.
+        mean: Added to each prediction after scaling; empty for 0.
+        scale: The factor of each prediction; empty for 1.
     """
 
     mean: tuple[float, ...] = ()
@@ -48,13 +48,13 @@ class NumberTarget(Target):
         return ("mae", "rmse", "r2")
 
     def standardise(self, targets: Tensor) -> Tensor:
-        """The user's units → what the model learns."""
+        """Converts targets from the user's units to the standardised values of the model."""
         if not self.mean:
             return targets
         return (targets - targets.new_tensor(self.mean)) / targets.new_tensor(self.scale)
 
     def restore(self, predictions: Tensor) -> Tensor:
-        """What the model predicts → the user's units."""
+        """Converts the model's standardised predictions to the user's units."""
         if not self.mean:
             return predictions
         scale, mean = predictions.new_tensor(self.scale), predictions.new_tensor(self.mean)
@@ -67,11 +67,11 @@ class NumberTarget(Target):
         if (~np.isnan(values)).sum(0).min() == 0:
             raise ConfigError("a target has no value in the training set")
         mean, scale = np.nanmean(values, 0), np.nanstd(values, 0)
-        scale = np.where(scale > 0, scale, 1.0)  # a constant target is learnt as it is
+        scale = np.where(scale > 0, scale, 1.0)  # a constant target is not scaled
         return replace(self, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
 
     def initial_bias(self, values: np.ndarray) -> Tensor | None:
-        """The mean of the standardised targets; 0 for all further outputs."""
+        """Returns the mean of the standardised targets; 0 for all further outputs."""
         return self.constant(values)
 
     def constant(self, values: np.ndarray) -> Tensor:

@@ -1,4 +1,4 @@
-"""Training, evaluation and prediction: what the command line calls, usable without it."""
+"""Training, evaluation and prediction, used by the command line and usable without it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
     "start_run",
 ]
 
-# Resolved when first used, so that reading a run's summary does not load PyTorch.
+# Names are resolved on first use, so that reading a run's summary does not load PyTorch.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {

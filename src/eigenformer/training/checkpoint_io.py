@@ -1,8 +1,8 @@
-"""Checkpoints that are written whole and read without running anything in them.
+"""Checkpoints that are written atomically and read without executing any code in them.
 
-A checkpoint is a zip file of ``state.json``, the nested state with a number in the place of every
-tensor, and ``tensors.safetensors``, the tensors by number. Earlier versions wrote ``torch.save``;
-those are read by :mod:`eigenformer.data.unpickle`.
+A checkpoint is a zip file with two members: ``state.json`` is the nested state with every tensor
+replaced by a number, and ``tensors.safetensors`` has the tensors by number. Earlier versions used
+``torch.save``; :mod:`eigenformer.data.unpickle` reads their checkpoints.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STATE, TENSORS = "state.json", "tensors.safetensors"
 
 
 class AtomicCheckpointIO(CheckpointIO):
-    """How Lightning stores its checkpoints here."""
+    """Writes and reads Lightning's checkpoints."""
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
@@ -40,7 +40,7 @@ class AtomicCheckpointIO(CheckpointIO):
     def load_checkpoint(
         self, path: str | Path, map_location: Any = None, weights_only: bool | None = True
     ) -> dict[str, Any]:
-        """Tensors and plain data only, on the CPU, whatever the arguments say."""
+        """Loads tensors and plain data only, to the CPU. The other arguments are ignored."""
         path = Path(path)
         try:
             state = _read(path)
@@ -56,7 +56,7 @@ class AtomicCheckpointIO(CheckpointIO):
 
 
 def pack_state(state: dict[str, Any]) -> bytes:
-    """The bytes of a checkpoint; the same state gives the same bytes."""
+    """Returns the bytes of a checkpoint. Equal states give equal bytes."""
     from safetensors.torch import save
 
     tensors: dict[str, Tensor] = {}
@@ -69,7 +69,7 @@ def pack_state(state: dict[str, Any]) -> bytes:
 
 
 def unpack_state(skeleton: bytes, tensors: bytes) -> Any:
-    """The state of a checkpoint."""
+    """Returns the state of a checkpoint."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -88,7 +88,7 @@ def _read(path: Path) -> Any:
 
 
 def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Plain values as they are; all else as an object that says its kind."""
+    """Keeps plain values; converts all others to objects that name their kind."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Tensor):
@@ -130,14 +130,14 @@ def _unpack(packed: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def _strided(tensor: Tensor, stride: list[int]) -> Tensor:
-    """The tensor laid out in memory as it was: PyTorch's fused optimisers rely on it."""
+    """Restores a tensor's memory layout, which PyTorch's fused optimisers rely on."""
     if not _is_dense(tensor.shape, stride):
         raise ValueError("impossible strides")
     return torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype).copy_(tensor)
 
 
 def _is_dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
-    """Whether these strides leave no gaps and do not overlap: those of a transposed tensor."""
+    """Whether strides have no gaps and no overlap, as those of a transposed tensor."""
     expected = 1
     for step, size in sorted(zip(stride, shape, strict=True)):
         if size != 1 and step != expected:

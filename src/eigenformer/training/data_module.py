@@ -1,4 +1,4 @@
-"""Which graphs go into which step of which process."""
+"""Assigns graphs to the steps and processes of training."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from eigenformer.training.seeding import derived_seed
 
 
 class EpochBatches(Sampler[list[int]]):
-    """Batches whose order is a function of (seed, epoch), shared out among processes.
+    """Samples batches in an order that is a function of (seed, epoch), split over processes.
 
-    A batch is cut from the order of all graphs, then each process takes its share of it: the same
-    graphs make up a step, however many processes there are. No graph is taken twice. A last batch
-    too small for batch norm, or for every process to have a graph, joins the one before it.
+    Batches are cut from the order of all graphs, then each process takes its share of each batch.
+    A step therefore has the same graphs for any number of processes. No graph is used twice in an
+    epoch. If the last training batch is too small for batch norm, or has fewer graphs than there
+    are processes, it is merged into the previous batch.
 
     Args:
         size: Number of graphs.
         batch_size: Graphs per step, over all processes.
-        seed: Of the order; None to keep it.
-        rank: Which process this is.
-        processes: How many there are.
+        seed: The seed of the order; None for the original order.
+        rank: The rank of this process.
+        processes: The number of processes.
     """
 
     def __init__(
@@ -39,11 +40,11 @@ class EpochBatches(Sampler[list[int]]):
 
     @property
     def sampler(self) -> EpochBatches:
-        """Itself: where Lightning looks for something to set the epoch of."""
+        """Itself: Lightning calls ``set_epoch`` on this attribute."""
         return self
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the order; Lightning calls it."""
+        """Selects the order of an epoch. Called by Lightning."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -71,11 +72,11 @@ class GraphDataModule(pl.LightningDataModule):
     """The graphs to train, validate and test on.
 
     Args:
-        train: To train on.
-        val: To choose the best epoch by.
-        test: To report on; None for nothing.
+        train: The training set.
+        val: The validation set, which selects the best epoch.
+        test: The test set; None for no test.
         batch_size: Graphs per step, over all processes.
-        seed: Of the order in training.
+        seed: The seed of the training order.
     """
 
     def __init__(
@@ -107,5 +108,5 @@ class GraphDataModule(pl.LightningDataModule):
 
 
 def graph_loader(dataset: GraphDataset, batches: EpochBatches) -> DataLoader:
-    """A loader of these batches."""
+    """Returns a loader of these batches."""
     return DataLoader(dataset, batch_sampler=batches, collate_fn=keep_batch)

@@ -1,4 +1,4 @@
-"""What a result depends on besides its settings: versions, the revision, the process's memory."""
+"""Facts about a run besides its settings: versions, the Git revision, peak memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def versions() -> dict[str, str]:
-    """The versions that a result depends on."""
+    """Returns the versions of the packages that a result depends on."""
     from importlib.metadata import PackageNotFoundError, version
 
     from eigenformer import __version__
@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
 
 
 def git_revision() -> str | None:
-    """The commit of the source checkout that is running, if it is one."""
+    """Returns the commit of the running source checkout, or None if it is unknown."""
     import subprocess
 
     source = Path(__file__).resolve().parent
@@ -38,7 +38,7 @@ def git_revision() -> str | None:
 
 
 def peak_memory_mb() -> float:
-    """The most memory this process ever had, on the GPU where there is one in use."""
+    """Returns the peak memory of this process, on the GPU if one is in use."""
     import torch
 
     if torch.cuda.is_available() and torch.cuda.is_initialized():

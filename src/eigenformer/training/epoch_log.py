@@ -1,4 +1,4 @@
-"""Keeps a run's record: after every epoch the folder is complete and consistent."""
+"""Records a run: the folder is complete and consistent after every epoch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from eigenformer.training.run_writer import RunWriter
 
 
 class EpochLog(Checkpoint):
-    """Remembers every epoch's metrics and the best weights; with a writer, writes them down.
+    """Records the metrics of every epoch and the best weights, and writes them if it has a writer.
 
-    Lightning calls it after all other callbacks, so that the checkpoint holds what they know.
+    Lightning calls it after all other callbacks, so that the checkpoint includes their state.
 
     Args:
-        writer: Where to write; None to keep the best weights in memory only.
-        then: What to do when all is written.
+        writer: Writes to the run folder; None to keep the best weights in memory only.
+        then: Called after everything is written.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class EpochLog(Checkpoint):
 
     @property
     def state_key(self) -> str:
-        """Its name in checkpoints, which is older than its class's."""
+        """The name of its state in checkpoints, which is older than the name of the class."""
         return "Recorder"
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -73,14 +73,14 @@ class EpochLog(Checkpoint):
             self.then(trainer, module)
 
     def write_summary(self, state: str, **more: Any) -> None:
-        """Writes what is known of the run so far."""
+        """Writes the summary of the run so far."""
         if self.writer is not None:
             summary = self.writer.summary({**self.known(), "state": state, **more})
             self.writer.folder.write_summary(summary)
 
     def known(self) -> dict[str, Any]:
-        """What the run has come to so far."""
-        # The median: what an epoch takes, also where the machine was busy or asleep for a while.
+        """Returns the results of the run so far."""
+        # The median is robust if the machine was busy or asleep for a while.
         seconds = statistics.median(self.seconds) if self.seconds else None
         return {
             "epochs": len(self.rows),
@@ -100,7 +100,7 @@ class EpochLog(Checkpoint):
         self.best_epoch, self.best = state_dict["best_epoch"], state_dict["best"]
 
     def _is_better(self, row: dict[str, float], metric: str, higher: bool) -> bool:
-        """Whether an epoch is the best so far; the lower loss decides between equal metrics."""
+        """Whether an epoch is the best so far. For equal metrics, the lower loss is better."""
         value = row[metric]
         if not self.best_epoch or math.isnan(self.best):
             return True

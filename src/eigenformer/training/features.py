@@ -1,4 +1,4 @@
-"""What a model reads from graphs: encoders that fit the features, and whether others fit too."""
+"""Chooses encoders that fit the features of graphs, and checks whether other graphs fit them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from eigenformer.data.errors import DataError
 from eigenformer.data.molecules import featurizer
 
 MOST_CATEGORIES = 10_000
-"""A feature with more values than this is no category: most of them would hardly ever be seen."""
+"""The maximum number of categories. With more, most of them would hardly ever be seen."""
 
 
 def unseen_atoms(expected: InputFormat, x: np.ndarray | Tensor | None) -> tuple[int, ...]:
-    """The atoms of a type that the model's training data does not have."""
+    """Returns the atoms whose type is missing from the model's training data."""
     if expected.unknown_type is None or x is None:
         return ()
     return tuple(np.flatnonzero(np.asarray(x).reshape(-1) == expected.unknown_type).tolist())
 
 
 def encoders(archive: GraphArchive) -> tuple[EncoderSpec, EncoderSpec | None]:
-    """The encoders that fit an archive's features: of nodes, and of edges."""
+    """Returns the node encoder and the edge encoder that fit an archive's features."""
     name = archive.meta.get("featurizer")
     if name == "ogb":
         atoms, bonds = featurizer(name).atom_sizes, featurizer(name).bond_sizes
@@ -44,9 +44,9 @@ def encoders(archive: GraphArchive) -> tuple[EncoderSpec, EncoderSpec | None]:
 
 
 def check_columns(expected: InputFormat, archive: GraphArchive, source: str | Path) -> None:
-    """Raises where tables have other features than those that a model was trained on.
+    """Raises an error if tables have other features than the model was trained on.
 
-    Graphs whose features have no names, as in PyG, say nothing about it.
+    Graphs without feature names, such as PyG's, are not checked.
     """
     columns = archive.meta.get("columns")
     if columns is None:
@@ -67,7 +67,7 @@ def check_columns(expected: InputFormat, archive: GraphArchive, source: str | Pa
 
 
 def _encoder(archive: GraphArchive, attribute: str) -> EncoderSpec:
-    """Whole numbers from 0 are categories, all others are quantities."""
+    """Returns an encoder: whole numbers from 0 are categories, all others are quantities."""
     field = archive.fields[attribute]
     values = field.values.reshape(len(field.values), -1)
     if field.dtype.kind not in "iu" or not len(values) or values.min() < 0:

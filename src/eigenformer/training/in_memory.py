@@ -16,7 +16,7 @@ from eigenformer.training.trainer import make_trainer, quiet
 def fit_in_memory(
     model: nn.Module, target: Target, config: RunConfig, train: GraphDataset, val: GraphDataset
 ) -> list[dict[str, float]]:
-    """Trains a model, leaves it with its best weights, and returns the metrics of every epoch."""
+    """Trains a model, loads its best weights into it, and returns the metrics of every epoch."""
     size = config.training.batch_size
     module = GraphDataModule(train, val, batch_size=size, seed=config.seed)
     task = TrainingModule(model, target, config.training, config.seed)

@@ -1,4 +1,4 @@
-"""From a benchmark's name or the user's own file to what a run trains on."""
+"""Loads the training data of a run from a benchmark's name or the user's own file."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from eigenformer.nearest import unknown
 from eigenformer.reporting import Reporter
 from eigenformer.targets import Target
 
-# Where a benchmark is not judged by what is usual for such data.
+# Benchmarks whose metric is not the usual one for their kind of target.
 _BENCHMARK_METRICS: dict[str, str] = {"peptides-func": "average_precision"}
 _SHOWN = 20
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Graphs that are ready for a run.
+    """Graphs that are ready for training.
 
     Args:
-        name: What to call them.
-        archive: The graphs, split.
-        spectra: Their spectra; None where no model asks for them.
-        target: What is to be predicted.
-        splits: The graphs of each split that take part.
-        input_format: What a model that is trained on them must know to predict.
+        name: The name of the data.
+        archive: The graphs, with their split.
+        spectra: The spectra of the graphs; None if the model does not need them.
+        target: What is predicted.
+        splits: The indices of the graphs used in each split.
+        input_format: What a model trained on these graphs needs to know to predict.
     """
 
     name: str
@@ -57,14 +57,14 @@ class TrainingData:
     input_format: InputFormat = field(default_factory=InputFormat)
 
     def dataset(self, split: str) -> GraphDataset:
-        """The graphs of one split, or ``all`` of them."""
+        """Returns the graphs of one split, or of all splits (``all``)."""
         known = {**self.splits, "all": np.sort(np.concatenate([*self.splits.values()]))}
         if split not in known:
             raise DataError(unknown(f"split '{split}'", split, known))
         return GraphDataset(self.archive, self.spectra, indices=known[split])
 
     def targets(self, split: str) -> np.ndarray:
-        """The targets of one split, ``[rows, *]``, those of nodes graph after graph."""
+        """Returns the targets of one split, ``[rows, *]``; node targets are ordered by graph."""
         field, graphs = self.archive.fields["y"], self.splits[split]
         if field.level == "graph":
             return field.values[graphs]
@@ -75,12 +75,12 @@ class TrainingData:
 def load_data(
     config: DataConfig, workspace: Workspace | None = None, with_spectra: bool = True
 ) -> TrainingData:
-    """Prepares what is not prepared yet, and says which graphs take part.
+    """Loads the data of a run, and prepares it first if necessary.
 
     Args:
-        config: What to load.
-        workspace: Where raw files and prepared graphs are (default: as the environment says).
-        with_spectra: Whether the model asks for spectra.
+        config: The data settings.
+        workspace: The folders of raw files and prepared graphs (default: from the environment).
+        with_spectra: Whether the model needs spectra.
     """
     workspace = workspace or Workspace.resolve()
     if isinstance(config, BenchmarkData):
@@ -114,7 +114,7 @@ def load_data(
 
 
 def input_format(config: DataConfig, archive: GraphArchive) -> InputFormat:
-    """What a model that is trained on these graphs must know to predict."""
+    """Returns what a model trained on these graphs needs to know to predict."""
     columns, featurizer = archive.meta.get("columns", {}), archive.meta.get("featurizer")
     common = InputFormat(
         featurizer=featurizer if featurizer in FEATURIZERS else None,
@@ -126,7 +126,7 @@ def input_format(config: DataConfig, archive: GraphArchive) -> InputFormat:
         return replace(common, unknown_type=benchmark(config.dataset).unknown_type)
     return replace(
         common,
-        # Graphs that were made elsewhere may be molecules: whether they fit is tried.
+        # Graphs that were made elsewhere may be molecules. Whether they fit is tested later.
         featurizer=common.featurizer or config.featurizer,
         smiles=config.smiles,
         target_columns=config.targets,
@@ -140,8 +140,8 @@ def _prepare_own(config: OwnData, workspace: Workspace, with_spectra: bool) -> P
     if is_table(path) and not config.targets:
         columns = ", ".join(read_table(path).columns)
         raise DataError(f"{path}: which column is to be predicted? Say --target (there: {columns})")
-    # Another file of the same name, or another target, is another set of graphs. How they are
-    # split is not: that is decided for each run.
+    # The path and the reading options identify an archive. The split does not: it is chosen per
+    # run.
     place = hashlib.sha256(repr((path.resolve(), options)).encode()).hexdigest()[:8]
     name = None if is_archive(path) else f"{path.name.split('.')[0]}-{place}"
     return prepare_own(
@@ -155,7 +155,7 @@ def _prepare_own(config: OwnData, workspace: Workspace, with_spectra: bool) -> P
 
 
 def _check_exists(path: Path, dataset: str) -> None:
-    """Raises where there is no such data, and says what was probably meant."""
+    """Raises an error if the data does not exist, and suggests what was probably meant."""
     if path.exists():
         return
     if path.suffix or len(path.parts) > 1:  # meant as a path, not as a name
@@ -170,7 +170,7 @@ def _check_exists(path: Path, dataset: str) -> None:
 def _report_bad_rows(
     archive: GraphArchive, usable: np.ndarray, path: Path, most: float, reporter: Reporter
 ) -> None:
-    """Tells of rows without a graph or a target; raises where their share is above ``most``."""
+    """Reports rows without a graph or target; raises an error if their share exceeds ``most``."""
     unlabelled = _unlabelled(archive, usable, path)
     rejected = [
         Problem(str(path), row["reason"], row["line"]) for row in archive.meta.get("rejected", ())
@@ -189,7 +189,7 @@ def _report_bad_rows(
 
 
 def _unlabelled(archive: GraphArchive, usable: np.ndarray, path: Path) -> list[Problem]:
-    """The graphs without a target; of a table, with the line each is on."""
+    """Returns the graphs without a target, with line numbers if they come from a table."""
     graphs = np.flatnonzero(~usable).tolist()
     if not is_table(path) or not graphs:
         return [Problem(str(path), f"graph {graph}: no target left") for graph in graphs]
@@ -199,7 +199,7 @@ def _unlabelled(archive: GraphArchive, usable: np.ndarray, path: Path) -> list[P
 
 
 def _labelled(archive: GraphArchive) -> np.ndarray:
-    """Which graphs have a target at all."""
+    """Returns a mask of the graphs that have at least one known target."""
     field = archive.fields.get("y")
     if field is None:
         raise DataError("the graphs have no targets (no attribute 'y')")
@@ -223,7 +223,7 @@ def _split(archive: GraphArchive, usable: np.ndarray, config: OwnData) -> GraphA
             )
         return archive
     options = config.splitting().replace(split_by=method)
-    # Graphs that cannot be used take no part, or the split would be other than asked for.
+    # Unusable graphs are left out, so that the fractions of the split are as requested.
     places = np.flatnonzero(usable)
     split = np.full(len(archive), NO_SPLIT, np.uint8)
     split[places] = split_archive(archive.subset(places), options).split
@@ -237,7 +237,7 @@ def _target(name: str, archive: GraphArchive, metric: str | None) -> Target:
 
 
 def _standardised(target: Target, archive: GraphArchive, usable: np.ndarray) -> Target:
-    """In the units of the training targets."""
+    """Returns the target with the units of the training set."""
     field = archive.fields["y"]
     graphs = usable & (archive.split == 0)
     rows = graphs if field.level == "graph" else np.repeat(graphs, archive.num_nodes)

@@ -1,4 +1,4 @@
-"""Training a model, with Lightning's loop: in memory, or as a run with a folder."""
+"""Trains a model as a run with a folder, using Lightning's loop."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from eigenformer.training.trainer import (
 
 
 class Interrupted(Exception):
-    """Training was stopped from outside; what was done is kept."""
+    """Training was stopped from outside; the complete epochs are kept."""
 
 
 def start_run(
@@ -48,9 +48,9 @@ def start_run(
 
     Args:
         config: The settings.
-        data: What to train on.
-        out: The run folder, which must not be there yet.
-        reporter: Whom to tell.
+        data: The graphs to train on.
+        out: The run folder. It must be new or empty.
+        reporter: Prints messages.
     """
     check_hardware(config)
     if is_first_process():
@@ -63,7 +63,7 @@ def start_run(
 def resume_run(
     path: str | Path, config: RunConfig, data: TrainingData, reporter: Reporter | None = None
 ) -> dict[str, Any]:
-    """Goes on with a run from its last complete epoch and returns its summary."""
+    """Resumes a run after its last complete epoch and returns its summary."""
     folder, reporter = RunFolder.open(path), reporter or Reporter()
     folder.check_resumable()
     check_hardware(config)
@@ -72,7 +72,7 @@ def resume_run(
         model, target, notes = new_model(config, data.target, data.targets("train"))
         return _run(config, data, model, target, folder, reporter, notes)
     folder.check_checkpoint()
-    read_weights(folder.path)  # the best ones so far: better now than after the last epoch
+    read_weights(folder.path)  # an unreadable file fails now, not after the last epoch
     summary, target = folder.read_summary(), read_card(folder.path).target or data.target
     counts = {name: len(graphs) for name, graphs in data.splits.items()}
     if summary.get("graphs", counts) != counts:
@@ -84,22 +84,23 @@ def resume_run(
         for line in ("the run is finished already", *_conclusion(summary, target, folder)):
             reporter.say(line)
         return summary
-    # Weights come from the checkpoint: the model that a run started from is not needed any more.
+    # The weights come from the checkpoint. The model in `config.start` is no longer needed.
     return _run(config, data, build_model(config.model, config.backend), target, folder, reporter)
 
 
 def new_model(
     config: RunConfig, target: Target, targets: np.ndarray
 ) -> tuple[Model, Target, list[str]]:
-    """The model to train, what it predicts, and what to say about it.
+    """Returns the model to train, its target, and messages for the user.
 
-    With ``config.start``, what fits is taken from the model there; its head, and with it the
-    standardisation of its targets, where the task is the same.
+    If ``config.start`` is set, the weights are copied from the model in that folder. An encoder
+    is copied only if its settings are the same. The head, and with it the standardisation of the
+    targets, is copied only if the task is the same.
 
     Args:
         config: The settings of the run.
         target: What is predicted.
-        targets: Those of the training set, from which the head may start.
+        targets: The training targets. The initial bias of the head may be computed from them.
     """
     torch.manual_seed(derived_seed(config.seed, "weights"))
     model = build_model(config.model, config.backend)
@@ -136,7 +137,7 @@ def new_model(
 
 @torch.no_grad()
 def start_at_targets(model: Model, target: Target, targets: np.ndarray) -> None:
-    """Sets the bias of a model's head to the constant prediction that suits the targets."""
+    """Sets the bias of a model's head to the constant prediction that fits the targets."""
     bias = target.initial_bias(targets)
     if bias is not None and model.output_bias is not None:
         model.output_bias.copy_(bias)
@@ -189,13 +190,13 @@ def _run(
 
 @contextmanager
 def _told(stop: StopOnTerm, recorder: EpochLog, record: RunWriter, first: bool) -> Iterator[None]:
-    """If training ends early, the folder says why, and can be used all the same."""
+    """Records why training ended early and leaves a usable run folder."""
     try:
         yield
     except BaseException as error:
         stopped = stop.asked or isinstance(error, KeyboardInterrupt | SystemExit)
         if first:
-            if not recorder.best_epoch:  # not one epoch: still a folder that can be used
+            if not recorder.best_epoch:  # no complete epoch: the folder must still be usable
                 record.save_best(0, float("nan"))
             reason = f"{type(error).__name__}: {error}"
             recorder.write_summary("interrupted" if stopped else "failed", error=reason)
@@ -214,7 +215,7 @@ def _test(
     folder: RunFolder,
     first: bool,
 ) -> dict[str, Any]:
-    """The metrics of the best weights on the test set."""
+    """Returns the metrics of the best weights on the test set."""
     state = read_weights(folder.path) if first else {}
     task.model.load_state_dict(trainer.strategy.broadcast(state))
     if module.test is None:

@@ -1,4 +1,4 @@
-"""What the parts of a model do in training and in evaluation: batch norms, dropout."""
+"""Training and evaluation mode of a model's modules: batch norms, dropout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch_geometric.data import Batch
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Puts a model into evaluation mode, and every part of it back into the one it was in."""
+    """Puts a model into evaluation mode, and restores the mode of every module afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -23,7 +23,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 
 def freeze_norms(model: nn.Module) -> None:
-    """Makes batch norms use their stored statistics, and keep them, until the next ``train()``."""
+    """Makes batch norms use their stored statistics unchanged until the next ``train()``."""
     for norm in batch_norms(model):
         norm.eval()
 
@@ -32,8 +32,8 @@ def freeze_norms(model: nn.Module) -> None:
 def recompute_statistics(model: nn.Module, batches: Iterable[Batch]) -> None:
     """Replaces the statistics of batch norms by their means over ``batches``, without dropout.
 
-    The running statistics of training lag behind the weights; where predictions are sums over
-    nodes, that shifts them all. Statistics of the present weights do not.
+    The running statistics of training lag behind the weights. If predictions are sums over nodes,
+    the lag shifts all of them. Statistics computed with the current weights avoid this.
     """
     norms = batch_norms(model)
     momenta = [norm.momentum for norm in norms]
@@ -41,7 +41,7 @@ def recompute_statistics(model: nn.Module, batches: Iterable[Batch]) -> None:
         try:
             for norm in norms:
                 norm.reset_running_stats()
-                norm.momentum = None  # PyTorch's word for a plain mean over batches
+                norm.momentum = None  # in PyTorch, None means a plain mean over batches
                 norm.train()
             for batch in batches:
                 model(batch)
@@ -51,6 +51,6 @@ def recompute_statistics(model: nn.Module, batches: Iterable[Batch]) -> None:
 
 
 def batch_norms(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
-    """All batch norms of a model."""
+    """Returns all batch norms of a model."""
     kind = nn.modules.batchnorm._BatchNorm
     return [module for module in model.modules() if isinstance(module, kind)]

@@ -1,4 +1,4 @@
-"""A model with its loss, its metric and its optimiser: what Lightning trains."""
+"""The Lightning module: a model with its loss, metrics and optimiser."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from eigenformer.training.seeding import derived_seed
 
 
 class TrainingError(ValueError):
-    """Training that cannot go on."""
+    """Training cannot continue."""
 
 
 class TrainingModule(pl.LightningModule):
     """A Lightning module: AdamW, linear warm-up and cosine decay per step, clipped gradients.
 
-    Dropout and frequency draws are functions of (seed, epoch, step): any step can be repeated.
-    Over several processes a step is the same as in one process with all graphs of the step:
-    losses are divided by the labels of the whole batch, metrics taken over all processes.
+    Dropout and frequency samples are functions of (seed, epoch, step), so any step can be repeated.
+    A step over several processes equals a step of one process with the same graphs: losses are
+    divided by the number of labels in the whole batch, and metrics are computed over all processes.
 
-    Logs ``train_loss``, ``val_loss`` and the metric with the same prefixes, every epoch.
+    Logs ``train_loss``, ``val_loss`` and the metric with the same prefixes after every epoch.
 
     Args:
-        model: Any network that takes a batch and gives ``target.width`` numbers for each row.
-        target: What it predicts.
-        training: How it is trained.
-        seed: The seed of everything random in a step.
+        model: Any network that takes a batch and returns ``target.width`` numbers per row.
+        target: What the model predicts.
+        training: The training settings.
+        seed: The seed of all random numbers in a step.
     """
 
     def __init__(
@@ -56,16 +56,16 @@ class TrainingModule(pl.LightningModule):
 
     @property
     def monitor(self) -> str:
-        """The logged value that tells the best epoch."""
+        """The name of the logged value that selects the best epoch."""
         return f"val_{self.target.metric}"
 
     def forward(self, batch: Batch) -> Tensor:
-        """The model's predictions, standardised where the targets are."""
+        """Returns the model's predictions, standardised if the targets are."""
         return self.model(batch)
 
     @property
     def has_frozen_norms(self) -> bool:
-        """Whether batch norms keep their statistics in this epoch."""
+        """Whether the statistics of batch norms are frozen in this epoch."""
         return self.current_epoch >= self.training_config.epochs_before_freezing
 
     def on_train_epoch_start(self) -> None:
@@ -79,7 +79,7 @@ class TrainingModule(pl.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         sums, counts = self._step("train", batch)
         all_sums, all_counts = self._total(torch.stack([sums.detach().double(), counts.double()]))
-        # The same number in all processes, which therefore stop together.
+        # All processes compute the same number, so they stop together.
         whole = self.target.mean_loss(all_sums, all_counts)
         if not torch.isfinite(whole):
             raise TrainingError(
@@ -87,7 +87,7 @@ class TrainingModule(pl.LightningModule):
                 f"{batch_idx + 1}: training stops; try a lower --lr, and look for extreme values "
                 f"in the data"
             )
-        # DDP takes the mean of the processes' gradients; this makes it the sum.
+        # DDP averages the gradients of the processes; this factor turns the mean into the sum.
         loss = self.target.mean_loss(sums, all_counts) * self.trainer.world_size
         return {"loss": loss, "whole_loss": whole}
 
@@ -100,7 +100,7 @@ class TrainingModule(pl.LightningModule):
     def on_validation_start(self) -> None:
         count = self.training_config.recompute_statistics
         if count and self.trainer.state.fn == "fit" and not self.has_frozen_norms:
-            # The first batches of this epoch, so that a resumed run takes the same ones.
+            # The first batches of this epoch, so that a resumed run uses the same ones.
             batches = islice(cast(Iterable[Batch], self.trainer.train_dataloader), count)
             with torch.autocast(self.device.type, enabled=False):
                 recompute_statistics(self.model, map(self._to_device, batches))
@@ -123,7 +123,8 @@ class TrainingModule(pl.LightningModule):
             betas=(settings.betas[0], settings.betas[1]),
             eps=settings.eps,
             weight_decay=settings.weight_decay,
-            # One pass over the weights; Lightning clips no gradients with it in mixed precision.
+            # Updates all weights in one pass. Lightning cannot clip gradients with a fused
+            # optimiser in mixed precision.
             fused=not str(self.trainer.precision).endswith("mixed"),
         )
         total = max(1, int(self.trainer.estimated_stepping_batches))
@@ -136,7 +137,7 @@ class TrainingModule(pl.LightningModule):
     def _step(self, split: str, batch: Batch) -> tuple[Tensor, Tensor]:
         if split == "train":
             predictions = self.model(sample_for(getattr(self.model, "config", None), batch))
-        else:  # in full precision, as the model is used later
+        else:  # full precision, as in later use of the model
             with torch.autocast(self.device.type, enabled=False):
                 predictions = self.model(batch)
         predictions, targets = full_precision(predictions), self.target.read(batch)
@@ -146,7 +147,7 @@ class TrainingModule(pl.LightningModule):
         return sums, counts
 
     def _finish(self, split: str) -> None:
-        # With several processes all compute, also one that had no graph: computing is collective.
+        # Computing is collective: every process takes part, even one without graphs.
         loss, score = self._loss(split), self._score(split)
         values = {f"{split}_loss": float(loss.compute())}
         values |= {f"{split}_{name}": value for name, value in score.compute_all().items()}
@@ -172,7 +173,7 @@ class TrainingModule(pl.LightningModule):
         return self.trainer.strategy.batch_to_device(batch)
 
     def _share_statistics(self) -> None:
-        """Where each process has batch statistics of its own (CPU), takes their mean."""
+        """Averages the batch statistics over processes if each has its own (CPU)."""
         if self.trainer.world_size == 1:
             return
         for buffer in self.model.buffers():

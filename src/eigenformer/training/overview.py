@@ -1,4 +1,4 @@
-"""The runs below a folder, at a glance. Imports no PyTorch."""
+"""An overview of the runs below a folder. Does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder and what its summary says."""
+    """A run folder and its summary."""
 
     path: Path
     summary: dict[str, Any]
@@ -27,7 +27,10 @@ class Run:
 
 
 def find_runs(folder: str | Path) -> list[Run]:
-    """Every run below a folder, by path; one without a readable summary shows its state."""
+    """Returns all runs below a folder, sorted by path.
+
+    If a summary cannot be read, the run's state is "damaged summary".
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder")
@@ -42,7 +45,7 @@ def find_runs(folder: str | Path) -> list[Run]:
 
 
 def run_rows(folder: str | Path) -> list[tuple[str, ...]]:
-    """The rows of ``eigenformer runs``."""
+    """Returns the rows of ``eigenformer runs``."""
     return [_row(run, Path(folder)) for run in find_runs(folder)]
 
 

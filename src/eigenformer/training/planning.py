@@ -1,4 +1,4 @@
-"""What was asked for, the preset and the data → the complete settings of a run."""
+"""Completes the settings of a run from the user's settings, the preset and the data."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ from eigenformer.training.features import encoders
 from eigenformer.training.loading import TrainingData, load_data
 
 DEFAULT_PRESET = "zinc"
-"""The trunk for one's own data."""
+"""The preset whose trunk is used for the user's own data."""
 
-# What the data decides, and not the trunk.
+# The model settings that depend on the data, not on the trunk.
 _OF_DATA = ("node_encoder", "edge_encoder", "out_channels", "pooling")
 
 
 def plan(
     wanted: Mapping[str, Any], workspace: Workspace | None = None
 ) -> tuple[RunConfig, TrainingData]:
-    """Completes the settings of a run, and loads its data.
+    """Completes the settings of a run and loads its data.
 
     Args:
-        wanted: Settings as plain data, those of :class:`RunConfig`; what is left out comes from
+        wanted: The settings of :class:`RunConfig` as plain data. Missing settings are taken from
             the preset, the model to start from, and the data.
-        workspace: Where raw files and prepared graphs are (default: as the environment says).
+        workspace: The folders of raw files and prepared graphs (default: from the environment).
     """
     wanted = _with_kind(upgrade_run(dict(wanted)))
-    RunConfig.check_part(wanted)  # mistakes are found before any long work
+    RunConfig.check_part(wanted)  # finds mistakes before any long work
     data_config = _data_config(wanted.get("data", {}))
     start = wanted.get("start")
-    # Whole paths, so that a run can be resumed from anywhere.
+    # Absolute paths, so that a run can be resumed from any folder.
     if isinstance(data_config, OwnData) and os.path.exists(data_config.dataset):
         data_config = data_config.replace(dataset=os.path.abspath(data_config.dataset))
     if start is not None:
@@ -83,14 +83,14 @@ def plan(
 
 
 def run_name(wanted: Mapping[str, Any]) -> str:
-    """What to call the folder of a run with these settings."""
+    """Returns the name of the folder of a run with these settings."""
     wanted = _with_kind(wanted)
     name = _data_config(wanted["data"]).name
     return f"{name}-{_preset_name(wanted)}-seed{wanted.get('seed', 0)}"
 
 
 def check_fit(model: NetworkConfig, data: TrainingData, name: str) -> None:
-    """Raises where an architecture cannot take these graphs or give these targets."""
+    """Raises an error if an architecture does not fit the graphs or the target."""
     target = data.target
     if model.out_channels != target.width:
         raise ConfigError(
@@ -111,12 +111,12 @@ def check_fit(model: NetworkConfig, data: TrainingData, name: str) -> None:
 
 
 def try_model(model: NetworkConfig, graphs: GraphDataset) -> None:
-    """Raises where an architecture cannot take the first of these graphs; a tiny one tells."""
+    """Raises an error if a tiny model of this architecture cannot process the first graph."""
     build_model(model.tiny()).eval()(graphs.batch([0]))
 
 
 def fit_trunk(trunk: ModelConfig, archive: GraphArchive, target: Target) -> ModelConfig:
-    """A trunk with the encoders and the head that graphs and targets ask for."""
+    """Returns the trunk with encoders and a head that fit the graphs and the target."""
     nodes, edges = encoders(archive)
     pooling = trunk.pooling
     if target.of_nodes:
@@ -166,7 +166,7 @@ def _training(base: TrainingConfig, changes: Mapping[str, Any]) -> TrainingConfi
 
 
 def _of_kind(trunk: ModelConfig, kind: str) -> ModelConfig:
-    """A network of another kind keeps the size, and what the data decides."""
+    """Returns a network of this kind, with the trunk's size and its settings for the data."""
     if kind == trunk.kind:
         return trunk
     kept = trunk.to_dict()
@@ -178,7 +178,7 @@ def _of_kind(trunk: ModelConfig, kind: str) -> ModelConfig:
 def _fitted(
     trunk: ModelConfig, preset: Preset, config: DataConfig, data: TrainingData
 ) -> ModelConfig:
-    """A trunk with the encoders and the head of the benchmark, or those that own data ask for."""
+    """Returns the trunk with the preset's encoders and head, or with those that fit own data."""
     if isinstance(config, BenchmarkData):
         return trunk.replace(**{name: getattr(preset.model, name) for name in _OF_DATA})
     return fit_trunk(trunk, data.archive, data.target)

@@ -1,4 +1,4 @@
-"""The one loop that predicts: batches of graphs in, what a model says of them out."""
+"""The only prediction loop: takes batches of graphs and yields the model's output."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from eigenformer.training.scores import Score
 from eigenformer.training.seeding import derived_seed
 
 Transform = Callable[[Batch, np.ndarray], Batch]
-"""Changes a batch before it is predicted, knowing the places of its graphs in their archive."""
+"""Changes a batch before prediction, given the indices of its graphs in their archive."""
 
 
 @dataclass(frozen=True, eq=False)
 class PredictedBatch:
-    """Some graphs and what a model says of them, on the CPU.
+    """A batch of graphs and the model's output for it, on the CPU.
 
     Args:
-        batch: The graphs, as they were stored.
-        places: Of each graph: its place in the archive, or in the sequence it came from.
-        output: ``[graphs, out]`` or ``[nodes, out]``, as the model gives it.
-        attention: Of each layer, of each graph, ``[heads, n, n]``; empty unless asked for.
+        batch: The graphs as stored, before any transform.
+        places: The index of each graph in its archive or sequence.
+        output: The model's raw output, ``[graphs, out]`` or ``[nodes, out]``.
+        attention: The attention weights ``[heads, n, n]`` per layer and graph; empty unless
+            requested.
     """
 
     batch: Batch
@@ -46,14 +47,14 @@ def predict_batches(
     transform: Transform | None = None,
     return_attention: bool = False,
 ) -> Iterator[PredictedBatch]:
-    """Predicts for all graphs in order, in evaluation mode, on the device that the model is on.
+    """Predicts for all graphs in order, in evaluation mode, on the model's device.
 
     Args:
         model: The model.
         graphs: A dataset, or PyG graphs with their spectra.
-        batch_size: Graphs at a time.
-        transform: Applied to each batch before it is predicted.
-        return_attention: Whether to ask for attention, too.
+        batch_size: Graphs per batch.
+        transform: Applied to each batch before prediction.
+        return_attention: Whether to return the attention weights, too.
     """
     device = model_device(model)
     with evaluation_mode(model):
@@ -83,15 +84,15 @@ def evaluate(
     metrics: Sequence[str] | None = None,
     transform: Transform | None = None,
 ) -> dict[str, float]:
-    """The metrics of a model on a set of graphs, each of them used once.
+    """Returns the metrics of a model on a set of graphs. Each graph is used once.
 
     Args:
         model: The model.
         graphs: The graphs.
         target: What it predicts.
-        batch_size: Graphs at a time.
-        metrics: Which metrics (default: all that suit).
-        transform: Applied to each batch before it is predicted.
+        batch_size: Graphs per batch.
+        metrics: The metrics to compute (default: all metrics of the target).
+        transform: Applied to each batch before prediction.
     """
     score = Score(target, target.metrics if metrics is None else metrics)
     for found in predict_batches(model, graphs, batch_size, transform):
@@ -100,11 +101,11 @@ def evaluate(
 
 
 def model_device(model: nn.Module) -> torch.device:
-    """Where the weights of a model are."""
+    """Returns the device of a model's weights."""
     weights = next(model.parameters(), None)
     return torch.device("cpu") if weights is None else weights.device
 
 
 def frequency_seeds(draw: int, places: np.ndarray) -> list[int]:
-    """The seeds of a draw of frequencies: functions of the draw and of each graph's place."""
+    """Returns one seed per graph for sampling frequencies: a function of (draw, graph's index)."""
     return [derived_seed(draw, "frequencies", int(place)) for place in places]

@@ -1,4 +1,4 @@
-"""Predictions for new graphs: one for every row that came in, in its place."""
+"""Predicts for new graphs in files: one output row per input row, in the same order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REASON = "reason"
 
 @dataclass(frozen=True)
 class PredictionCounts:
-    """How many rows there were, and how many of them got a prediction."""
+    """The number of rows, and the number of rows with a prediction."""
 
     rows: int
     predicted: int
@@ -45,20 +45,20 @@ def predict_file(
     smiles: str | None = None,
     escape_formulas: bool = False,
 ) -> PredictionCounts:
-    """Predicts for a table of molecules or for graphs in any form, and writes a CSV file.
+    """Predicts for a table of molecules or for graphs in any format, and writes a CSV file.
 
     Args:
         trained: The model.
         source: The table, or an archive or folder of graphs.
         out: The CSV file to write.
-        smiles: The column with SMILES, where it is not called as in training.
-        escape_formulas: Whether cells that a spreadsheet would take for formulas begin with ``'``.
+        smiles: The column with SMILES, if its name is not the same as in training.
+        escape_formulas: Whether to put ``'`` before cells that spreadsheets would read as formulas.
     """
     source, out = Path(source), Path(out)
     if not source.exists():
         raise DataError(Problem(str(source), "there is no such file or folder"))
     out.parent.mkdir(parents=True, exist_ok=True)
-    if out.is_dir():  # before any long work
+    if out.is_dir():  # checked before any long work
         raise DataError(Problem(str(out), "a folder; give the name of the file to write"))
     if not os.access(out.parent, os.W_OK):
         raise DataError(Problem(str(out), "cannot be written to"))
@@ -80,9 +80,9 @@ def predict_file(
 
 
 def without_formula(cell: str) -> str:
-    """The cell as text for spreadsheets, which compute what begins with ``=``, ``+``, ``-``, ``@``.
+    """Escapes a cell that a spreadsheet would read as a formula, for example ``=1+2``.
 
-    Numbers stay numbers.
+    Such cells begin with ``=``, ``+``, ``-``, ``@``. Numbers are not changed.
     """
     if not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
         return cell
@@ -113,7 +113,7 @@ def _predict_rows(
     column: int,
     width: int,
 ) -> Iterator[list[str]]:
-    """Chunk by chunk: each row as it came, its prediction, and why it has none."""
+    """Yields each row with its prediction, or with the reason why it has none; works in chunks."""
     target = trained.target
     names = target.header()
     for start in range(0, len(rows), _CHUNK):
@@ -161,7 +161,7 @@ def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iter
 def _predict_each(
     trained: TrainedModel, archive: GraphArchive
 ) -> tuple[list[np.ndarray], list[str]]:
-    """Each graph's prediction, or why the model cannot take it."""
+    """Returns the prediction for each graph, and the reason if the model cannot process it."""
     sizes = trained.target.rows(archive.num_nodes.tolist())
     try:
         values = trained.predict(archive)
@@ -183,7 +183,7 @@ def _predict_each(
 
 
 def _read_unlabelled(path: Path, trained: TrainedModel) -> GraphArchive:
-    """Graphs without their targets, which are ignored."""
+    """Reads graphs and ignores their targets."""
     if form_of(path) != "tables":
         return read_own(path).archive
     options = ReadOptions(undirected=trained.input_format.undirected)
@@ -201,9 +201,9 @@ def _free_names(names: list[str], taken: Sequence[str]) -> list[str]:
 
 
 def _read_rows(path: Path) -> tuple[list[str], list[tuple[list[str], str]]]:
-    """The header, and every row with its cells as they are and what is wrong with it, if anything.
+    """Reads the header, and every row with its unchanged cells and a reason if it is invalid.
 
-    More patient than a table: a row of another width or an empty line stays a row.
+    Less strict than reading a table: empty rows and rows of the wrong width are kept.
     """
     header, rows, _ = read_rows(path)
     found = []

@@ -1,4 +1,4 @@
-"""What one sees while a model trains: a bar on a terminal, a line per epoch everywhere."""
+"""Shows the progress of training: a bar on a terminal, and a line per epoch everywhere."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from eigenformer.training.module import TrainingModule
 
 
 class Progress(Callback):
-    """Prints. On a terminal a bar with loss, learning rate, graphs per second and time left.
+    """Prints a line per epoch and, on a terminal, a bar.
+
+    The bar shows the loss, the learning rate, graphs per second and the time left.
 
     Args:
-        bar: Whether to draw it; None for where there is a terminal.
+        bar: Whether to show the bar; None to show it only on a terminal.
     """
 
     def __init__(self, bar: bool | None = None) -> None:
@@ -37,7 +39,7 @@ class Progress(Callback):
             self._bar = tqdm(
                 total=trainer.num_training_batches,
                 desc=_title(trainer),
-                bar_format="{desc} {percentage:3.0f}%|{bar}|",  # what is left of the line
+                bar_format="{desc} {percentage:3.0f}%|{bar}|",  # the bar fills the rest of the line
                 leave=False,
                 dynamic_ncols=True,
             )
@@ -63,12 +65,12 @@ class Progress(Callback):
         self._close()
 
     def print_line(self, trainer: pl.Trainer, module: TrainingModule) -> None:
-        """Prints an epoch's line, once all its metrics are there."""
+        """Prints the line of an epoch after all its metrics are computed."""
         if trainer.is_global_zero:
             print(self.line(trainer, module), flush=True)
 
     def line(self, trainer: pl.Trainer, module: TrainingModule) -> str:
-        """One epoch in one line."""
+        """Returns one line that summarises the epoch."""
         logged, metric = module.logged, module.target.metric
         seconds = time.perf_counter() - self._epoch_started
         width = len(str(trainer.max_epochs))

@@ -1,11 +1,11 @@
-"""The folder of a run: self-describing, and never half-written.
+"""The folder of a run: self-describing, with files that are never half-written.
 
 ======================  ============================================================
 ``config.yaml``         all settings, rerunnable with ``--config``
 ``metrics.csv``         one line per epoch
-``tensorboard/``        the same as TensorBoard events
+``tensorboard/``        the same metrics as TensorBoard events
 ``model.safetensors``   the best weights
-``model.json``          what else is needed to predict with them
+``model.json``          everything else needed to predict with them
 ``last.ckpt``           the state after the last complete epoch, to resume from
 ``summary.json``        metrics, parameters, time, memory, versions
 ======================  ============================================================
@@ -35,7 +35,7 @@ LOGS = "tensorboard"
 
 
 class RunError(ValueError):
-    """A run folder that cannot be used as it was meant to be."""
+    """A run folder cannot be used for the requested purpose."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class RunFolder:
     """The files of a run.
 
     Args:
-        path: Where they are.
+        path: The folder.
     """
 
     path: Path
 
     @classmethod
     def create(cls, path: str | Path) -> RunFolder:
-        """A new one; what is there already is never overwritten."""
+        """Creates a run folder. Existing files are never overwritten."""
         path = Path(path)
         cls.check_new(path)
         path.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ class RunFolder:
 
     @staticmethod
     def check_new(path: str | Path) -> None:
-        """Raises unless a run can be written there; leaves nothing behind."""
+        """Raises an error if a new run cannot be written to ``path``. Leaves no files behind."""
         path = Path(path)
         if path.is_dir() and any(path.iterdir()):
             if (path / CONFIG).is_file():
@@ -79,7 +79,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """One that is there."""
+        """Opens an existing run folder."""
         path = Path(path)
         if not (path / CONFIG).is_file():
             raise RunError(f"{path}: not a run folder ({CONFIG} is missing)")
@@ -90,7 +90,7 @@ class RunFolder:
         return self.path / CHECKPOINT
 
     def check_resumable(self) -> None:
-        """Raises where a run was kept without its checkpoint: it would be trained anew."""
+        """Raises an error if a finished run has no checkpoint: resuming would train it again."""
         if not self.checkpoint.exists() and self.read_summary().get("state") == "finished":
             raise RunError(
                 f"{self.path}: the run is finished, and its {CHECKPOINT} was not kept; train on "
@@ -113,7 +113,7 @@ class RunFolder:
         write_atomic(self.path / SUMMARY, f"{text}\n".encode())
 
     def read_summary(self) -> dict[str, Any]:
-        """The summary; empty where none was written yet."""
+        """Reads the summary; empty if none has been written yet."""
         try:
             content = json.loads((self.path / SUMMARY).read_text("utf-8"))
         except FileNotFoundError:
@@ -123,7 +123,7 @@ class RunFolder:
         return content if isinstance(content, dict) else {}
 
     def write_metrics(self, rows: Sequence[Mapping[str, float]]) -> None:
-        """All epochs so far. Every digit is kept: the same run gives the same file."""
+        """Writes the metrics of all epochs so far, with all digits: equal runs give equal files."""
         stream = io.StringIO()
         writer = csv.DictWriter(stream, list(rows[0]) if rows else ["epoch"], lineterminator="\n")
         writer.writeheader()
@@ -144,7 +144,7 @@ class RunFolder:
             raise RunError(f"{file}: damaged ({error})") from None
 
     def check_checkpoint(self) -> None:
-        """Raises unless the checkpoint is whole; every byte is read."""
+        """Raises an error if the checkpoint is damaged. Reads every byte of it."""
         try:
             with zipfile.ZipFile(self.checkpoint) as archive:
                 broken = archive.testzip()
@@ -159,7 +159,7 @@ class RunFolder:
 
 
 def read_yaml(file: Path) -> dict[str, Any]:
-    """Settings as plain data."""
+    """Reads settings from a YAML file as plain data."""
     try:
         content = parse_yaml(file.read_text("utf-8"))
     except FileNotFoundError:
@@ -175,7 +175,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
 
 
 def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: what is not known is null."""
+    """Replaces NaN by null, since JSON has no NaN."""
     if isinstance(value, Mapping):
         return {key: _without_nan(inner) for key, inner in value.items()}
     return None if isinstance(value, float) and math.isnan(value) else value

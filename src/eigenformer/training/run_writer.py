@@ -1,4 +1,4 @@
-"""A run's own account of itself: the card of its model, and its summary."""
+"""Writes the best model of a run with its card, and builds the run's summary."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from eigenformer.training.trainer import processes
 
 
 class RunWriter:
-    """What a run writes besides its checkpoint: its best weights, and a summary.
+    """Writes the best weights of a run, and builds its summary.
 
     Args:
         config: The settings of the run.
-        data: What it is trained on.
-        folder: Where to write.
-        model: What is trained.
-        target: What it predicts.
+        data: The training data.
+        folder: The run folder.
+        model: The model that is trained.
+        target: What the model predicts.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class RunWriter:
         self.earlier = _earlier(folder)
 
     def save_best(self, epoch: int, validation: float) -> None:
-        """Writes the model as it is now, with the epoch and its validation metric."""
+        """Writes the current model, with the epoch and its validation metric."""
         card = ModelCard(
             architecture=self.config.model,
             target=self.target,
             input_format=self.data.input_format,
-            # Only the file's name: the folder may be given away.
+            # Only the file's name, without its path: the run folder may be shared.
             data=replace(self.config.data, dataset=Path(self.config.data.dataset).name),
             training=self.config.training,
             preset=self.config.preset,
@@ -61,7 +61,7 @@ class RunWriter:
         save_model(self.folder.path, self.model, card)
 
     def summary(self, known: dict[str, Any]) -> dict[str, Any]:
-        """What is known of the run, with all that a reader of its result needs."""
+        """Returns the summary: ``known``, and what else is needed to interpret the result."""
         config = self.config
         return {
             "dataset": config.data.dataset,
@@ -85,7 +85,7 @@ class RunWriter:
 
 
 def _earlier(folder: RunFolder) -> list[dict[str, Any]]:
-    """Of a run that is resumed: when and with which code it was started before, and stopped."""
+    """Returns the earlier parts of a resumed run: start time, Git revision and epochs of each."""
     try:
         summary = folder.read_summary()
     except RunError:

@@ -1,4 +1,4 @@
-"""The learning rate: linear warm-up, then a cosine down to about 0, step by step."""
+"""The learning rate per step: linear warm-up, then cosine decay to about 0."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def learning_rate_factor(step: int, warmup_steps: int, total_steps: int) -> float:
-    """The share of the peak learning rate in a step, counted from 0."""
+    """Returns the learning rate of a step, counted from 0, as a fraction of the peak."""
     if step < warmup_steps:
         return (step + 1) / warmup_steps
     progress = (step - warmup_steps) / max(1, total_steps - warmup_steps)
@@ -14,5 +14,5 @@ def learning_rate_factor(step: int, warmup_steps: int, total_steps: int) -> floa
 
 
 def warmup_steps(warmup_epochs: float, steps_per_epoch: int) -> int:
-    """Whole steps of warm-up."""
+    """Returns the number of warm-up steps."""
     return round(warmup_epochs * steps_per_epoch)

@@ -1,4 +1,4 @@
-"""Loss and metrics, gathered over batches and processes."""
+"""The loss and the metrics, accumulated over batches and processes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from eigenformer.targets import Target
 
 
 class Score(nn.Module):
-    """Gathers predictions and targets and computes metrics.
+    """Accumulates predictions and targets and computes metrics.
 
     Args:
-        target: What the predictions mean.
-        metrics: What to compute (default: the metric that selects the best epoch).
+        target: What is predicted.
+        metrics: The metrics to compute (default: the metric that selects the best epoch).
     """
 
     def __init__(self, target: Target, metrics: Sequence[str] | None = None) -> None:
@@ -30,7 +30,7 @@ class Score(nn.Module):
 
     @torch.no_grad()
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        """Takes what the model gave for a batch, and the targets in the user's units."""
+        """Adds the model's output for a batch, and the targets in the user's units."""
         predictions = full_precision(predictions.detach())
         self.not_finite.update(predictions)
         for name, metric in self.metrics.items():
@@ -39,23 +39,23 @@ class Score(nn.Module):
                 cast(Metric, metric).update(*pair)
 
     def compute(self) -> float:
-        """The metric that selects the best epoch, since the last reset, over all processes."""
+        """Returns ``target.metric`` since the last reset, over all processes."""
         return self.compute_all()[self.target.metric]
 
     def compute_all(self) -> dict[str, float]:
-        """Every metric. Without data NaN, but 0 for accuracies and F1.
+        """Returns all metrics. Without data they are NaN, but accuracies and F1 are 0.
 
-        NaN, too, if a prediction was infinite or not a number: to many metrics, for which only
-        an order counts, such a prediction would be as good as any.
+        All metrics are NaN if a prediction was infinite or NaN. Many metrics depend only on the
+        order of predictions and would accept such a prediction like any other.
         """
-        with warnings.catch_warnings():  # about labels without a positive, which are left out
+        with warnings.catch_warnings():  # about labels without a positive, which are skipped
             warnings.simplefilter("ignore")
             values = {name: float(cast(Metric, m).compute()) for name, m in self.metrics.items()}
             invalid = bool(self.not_finite.compute())
         return dict.fromkeys(values, float("nan")) if invalid else values
 
     def reset(self) -> None:
-        """Forgets what was gathered."""
+        """Discards all accumulated values."""
         for metric in (*self.metrics.values(), self.not_finite):
             cast(Metric, metric).reset()
 
@@ -63,11 +63,11 @@ class Score(nn.Module):
 class MeanLoss(Metric):
     """The loss over all targets since the last reset, over all processes.
 
-    Class weights are those of all these targets, however they were shared out among batches and
-    processes.
+    Class weights are computed from all these targets, regardless of how they were distributed over
+    batches and processes.
 
     Args:
-        target: What the predictions mean.
+        target: What is predicted.
     """
 
     sums: Tensor
@@ -81,7 +81,7 @@ class MeanLoss(Metric):
         self.add_state("counts", zeros.clone(), dist_reduce_fx="sum")
 
     def update(self, sums: Tensor, counts: Tensor) -> None:
-        """Takes what :meth:`Target.loss_sums` gives."""
+        """Adds the sums and counts that :meth:`Target.loss_sums` returns."""
         self.sums += sums.detach()
         self.counts += counts
 
@@ -92,7 +92,7 @@ class MeanLoss(Metric):
 
 
 class _NotFinite(Metric):
-    """Counts the predictions that are infinite or not a number."""
+    """Counts the predictions that are infinite or NaN."""
 
     count: Tensor
 
@@ -108,6 +108,6 @@ class _NotFinite(Metric):
 
 
 def full_precision(predictions: Tensor) -> Tensor:
-    """Predictions of a model in half precision, which is too short for a sum, as float32."""
+    """Converts half-precision predictions to float32: half precision is too short for sums."""
     half = predictions.dtype in (torch.float16, torch.bfloat16)
     return predictions.float() if half else predictions

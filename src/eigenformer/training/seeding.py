@@ -1,4 +1,4 @@
-"""Random numbers as a function of where training is, so that any step can be repeated."""
+"""Seeds as functions of the place in training, so that any step can be repeated."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import hashlib
 
 
 def derived_seed(seed: int, *place: int | str) -> int:
-    """A seed of its own for each place, for example (epoch, step, process)."""
+    """Returns a separate seed for each place, for example (epoch, step, process)."""
     text = "/".join(map(str, (seed, *place)))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1

@@ -1,4 +1,4 @@
-"""Lightning's trainer for the settings of a run: devices, processes, precision; and its noise."""
+"""Sets up Lightning's trainer for a run: devices, processes, precision, and fewer messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-
 
 
 def check_hardware(config: RunConfig) -> None:
-    """Raises for what this machine cannot do, which Lightning would change or wait for."""
+    """Raises an error if this machine does not support the settings.
+
+    Lightning would change such settings, or wait.
+    """
     if config.precision == "16" and not torch.cuda.is_available():
         raise ConfigError("precision: '16' needs a GPU; on the CPU take bf16")
     try:
@@ -42,10 +45,10 @@ def check_hardware(config: RunConfig) -> None:
 
 
 class StopOnTerm(Callback):
-    """Makes SIGTERM end training as Ctrl-C does.
+    """Makes SIGTERM end training in the same way as Ctrl-C.
 
-    Lightning's own handler broadcasts from within the signal, in the midst of other messages: with
-    several processes it waits for ever. Lightning takes this one away again when it is done.
+    Lightning's own handler broadcasts from inside the signal handler, between other messages, and
+    hangs forever with several processes. Lightning removes this handler when it is done.
     """
 
     def __init__(self) -> None:
@@ -72,18 +75,18 @@ def make_trainer(
     folder: RunFolder | None = None,
     **arguments: Any,
 ) -> pl.Trainer:
-    """A Lightning trainer for these settings. Settings of its own may be added."""
+    """Returns a Lightning trainer for these settings. ``arguments`` override its own settings."""
     devices = int(os.environ["LOCAL_WORLD_SIZE"]) if _is_torchrun() else config.devices
     machines = processes(config) // devices
     cuda = torch.cuda.is_available()
     strategy: Any = "auto"
     if devices * machines > 1:
-        # Running statistics are shared once per epoch (TrainingModule), not in every step.
+        # TrainingModule shares the running statistics once per epoch, not in every step.
         backend = "nccl" if cuda else "gloo"
         strategy = DDPStrategy(
             broadcast_buffers=False,
             process_group_backend=backend,
-            find_unused_parameters=True,  # the bias of W_R, which cancels, has no gradient
+            find_unused_parameters=True,  # the bias of W_R cancels, so it has no gradient
         )
     settings: dict[str, Any] = {
         "accelerator": "gpu" if cuda else "cpu",
@@ -104,7 +107,7 @@ def make_trainer(
         "enable_progress_bar": False,
         "enable_model_summary": False,
         "enable_checkpointing": True,
-        "log_every_n_steps": 10**9,  # epochs are logged, steps are not
+        "log_every_n_steps": 10**9,  # log epochs, not steps
         "default_root_dir": None if folder is None else folder.path,
     }
     return pl.Trainer(**{**settings, **arguments})
@@ -112,7 +115,7 @@ def make_trainer(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Lightning says what it does through logging and warnings; here the run says it itself."""
+    """Silences Lightning's log messages and warnings: a run prints its own messages."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
     handler = (
@@ -134,11 +137,11 @@ def quiet() -> Iterator[None]:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
         if handler is not None:
-            signal.signal(signal.SIGINT, handler)  # Lightning ignores it after the first one
+            signal.signal(signal.SIGINT, handler)  # Lightning ignores Ctrl-C after the first one
 
 
 def is_first_process() -> bool:
-    """Whether this process is the one that writes."""
+    """Whether this is the process that writes files and messages."""
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0 and (
         int(os.environ.get("NODE_RANK", "0")) == 0
     )
@@ -146,7 +149,7 @@ def is_first_process() -> bool:
 
 @contextmanager
 def limited_threads(threads: int | None) -> Iterator[None]:
-    """With this many threads of PyTorch; None for as many as there are."""
+    """Sets the number of PyTorch's threads; None leaves it unchanged."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads or before)
     try:
@@ -156,7 +159,7 @@ def limited_threads(threads: int | None) -> Iterator[None]:
 
 
 def processes(config: RunConfig) -> int:
-    """How many there are, on all machines."""
+    """Returns the number of processes on all machines."""
     return int(os.environ["WORLD_SIZE"]) if _is_torchrun() else config.devices * config.machines
 
 
