@@ -155,8 +155,8 @@ class _WholeNetwork(nn.Module):
 def comparable(convolution: Convolution, like: EigenformerConfig) -> MessagePassingConfig:
     """Returns the settings of a network to compare an Eigenformer with.
 
-    It has the same number of layers, encoders and outputs, and the largest width that needs no
-    more parameters. GPS is an exception: it has ten layers of width 64, as published.
+    It has the same encoders and outputs, as many layers, and the largest width that needs no more
+    parameters. GPS is an exception: it has ten layers of width 64, as published.
     """
     layers = _GPS_LAYERS if convolution == "gps" else like.layers
 
