@@ -66,7 +66,7 @@ class _Peer(nn.Module):
 
 
 def _peer(convolution: Convolution, like: EigenformerConfig) -> nn.Module:
-    """Builds a peer as large as :func:`comparable` does, but without encoders and head."""
+    """Builds a peer sized as in :func:`comparable`, but counting the parameters of layers only."""
     if convolution == "gps":
         config = comparable(convolution, like)
         return _Peer(convolution, config.layers, config.hidden_dim)
