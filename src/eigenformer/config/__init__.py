@@ -1,4 +1,4 @@
-"""Settings: typed dataclasses, and the paper's models as presets. Imports no PyTorch."""
+"""Settings as typed dataclasses, and the paper's models as presets. Does not import PyTorch."""
 
 from eigenformer.config.data import (
     BenchmarkData,

@@ -1,4 +1,4 @@
-"""The settings of data: a benchmark, or the user's own; and what a model must know to predict."""
+"""Data settings: for a benchmark or the user's own data, and for the input format of a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eigenformer.nearest import unknown
 from eigenformer.options import SplitBy
 
 FRACTIONS = (0.8, 0.1, 0.1)
-"""The usual sizes of train, val and test."""
+"""Default fractions of train, val and test."""
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,15 @@ class ReadOptions(Settings):
     """How the user's own graphs are read.
 
     Args:
-        smiles: Tables of molecules: the column with SMILES.
-        targets: The columns to predict: of the table of molecules, of ``graphs`` or of ``nodes``.
-        identifier: Tables of molecules: a column with unique values, to name molecules by.
-        split_column: Tables: the column that says ``train``, ``val`` or ``test``.
-        task: What the targets are: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
-            None to tell by their values.
+        smiles: Column with the SMILES, in tables of molecules.
+        targets: Columns to predict, from the table of molecules, ``graphs`` or ``nodes``.
+        identifier: Column with unique values that name the molecules, in tables of molecules.
+        split_column: Column that contains ``train``, ``val`` or ``test``, in tables.
+        task: Kind of the targets: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
+            None to infer it from their values.
         featurizer: How molecules become graphs: ``ogb`` or ``zinc``.
-        undirected: Plain tables: edges go both ways, even if they are listed in one direction.
+        undirected: Whether edges go both ways even if they are listed in one direction, in plain
+            tables.
     """
 
     smiles: str = "smiles"
@@ -54,10 +55,10 @@ class SplitOptions(Settings):
     """How the user's own graphs are split.
 
     Args:
-        split_by: ``random``, ``stratified``, ``scaffold``, or ``column`` for the split that the
-            data carries; None for that one where there is one. Training then splits data without
-            one at random.
-        fractions: Sizes of train, val and test.
+        split_by: Method: ``random``, ``stratified``, ``scaffold``, or ``column`` for the split
+            stored with the data; None for the stored split if there is one. Training splits data
+            without a stored split at random.
+        fractions: Fractions of the graphs in train, val and test.
         split_seed: Seed of the split.
     """
 
@@ -81,25 +82,27 @@ class OwnData(ReadOptions, SplitOptions):
     """The user's own data: a table of molecules, a folder of graphs, or an archive.
 
     Args:
-        dataset: The path to the table, folder or archive.
-        smiles: Tables of molecules: the column with SMILES.
-        targets: The columns to predict: of the table of molecules, of ``graphs`` or of ``nodes``.
-        identifier: Tables of molecules: a column with unique values, to name molecules by.
-        split_column: Tables: the column that says ``train``, ``val`` or ``test``.
-        task: What the targets are: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
-            None to tell by their values.
-        metric: The metric that selects the best epoch: ``mae``, ``rmse``, ``r2``, ``accuracy``,
-            ``weighted_accuracy``, ``f1``, ``auroc`` or ``average_precision``; None for what is
-            usual for the task.
-        split_by: ``random``, ``stratified``, ``scaffold``, or ``column`` for the split that the
-            data carries; None for that one where there is one, else ``random``.
-        fractions: Sizes of train, val and test.
+        dataset: Path to the table, folder or archive.
+        smiles: Column with the SMILES, in tables of molecules.
+        targets: Columns to predict, from the table of molecules, ``graphs`` or ``nodes``.
+        identifier: Column with unique values that name the molecules, in tables of molecules.
+        split_column: Column that contains ``train``, ``val`` or ``test``, in tables.
+        task: Kind of the targets: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
+            None to infer it from their values.
+        metric: Metric that selects the best epoch: ``mae``, ``rmse``, ``r2``, ``accuracy``,
+            ``weighted_accuracy``, ``f1``, ``auroc`` or ``average_precision``; None for the usual
+            metric of the task.
+        split_by: How to split the graphs: ``random``, ``stratified``, ``scaffold``, or ``column``
+            for the split stored with the data; None for the stored split if there is one,
+            otherwise ``random``.
+        fractions: Fractions of the graphs in train, val and test.
         split_seed: Seed of the split.
         featurizer: How molecules become graphs: ``ogb`` or ``zinc``.
-        undirected: Plain tables: edges go both ways, even if they are listed in one direction.
-        max_bad_rows: The share of unreadable rows above which nothing is trained.
-        limit: Graphs to take from each split, for a quick look; None for all.
-        num_frequencies: Keep this many of the lowest frequencies; None for all.
+        undirected: Whether edges go both ways even if they are listed in one direction, in plain
+            tables.
+        max_bad_rows: Largest share of unreadable rows with which training still starts.
+        limit: Number of graphs to take from each split, for a quick look; None for all.
+        num_frequencies: Number of lowest frequencies to keep; None for all.
     """
 
     dataset: str = dataclasses.field(kw_only=True)
@@ -124,15 +127,15 @@ class OwnData(ReadOptions, SplitOptions):
 
     @property
     def name(self) -> str:
-        """What to call the data: the file's name without its ending."""
+        """Name of the data: the file name without its extension."""
         return Path(self.dataset).name.split(".")[0]
 
     def reading(self) -> ReadOptions:
-        """How the data is read."""
+        """Returns the settings for reading the data."""
         return ReadOptions(**{name: getattr(self, name) for name in setting_types(ReadOptions)})
 
     def splitting(self) -> SplitOptions:
-        """How the data is split."""
+        """Returns the settings for splitting the data."""
         return SplitOptions(**{name: getattr(self, name) for name in setting_types(SplitOptions)})
 
 
@@ -141,12 +144,14 @@ class BenchmarkData(Settings):
     """One of the paper's benchmarks.
 
     Args:
-        dataset: Its name.
-        limit: Graphs to take from each split, for a quick look; None for all.
-        num_frequencies: Keep this many of the lowest frequencies; None for all.
-        size: ``pattern`` and ``cluster``: how many graphs to generate; None for the paper's.
-        generator_seed: ``pattern`` and ``cluster``: which graphs to generate.
-        official: ``pattern`` and ``cluster``: the published graphs, instead of generating any.
+        dataset: Name of the benchmark.
+        limit: Number of graphs to take from each split, for a quick look; None for all.
+        num_frequencies: Number of lowest frequencies to keep; None for all.
+        size: Number of graphs to generate, for ``pattern`` and ``cluster``; None for the paper's
+            number.
+        generator_seed: Seed of the generated graphs, for ``pattern`` and ``cluster``.
+        official: Whether to use the published graphs instead of generated ones, for ``pattern``
+            and ``cluster``.
     """
 
     dataset: str
@@ -162,28 +167,28 @@ class BenchmarkData(Settings):
 
     @property
     def name(self) -> str:
-        """What to call the data."""
+        """Name of the data."""
         return self.dataset
 
 
 DataConfig = BenchmarkData | OwnData
-"""What a model is trained on; ``kind`` says which."""
+"""The data a model is trained on; ``kind`` tells them apart."""
 
 
 @dataclass(frozen=True)
 class InputFormat(Settings):
-    """What a model must know of its input to predict: how raw data becomes its graphs.
+    """What a model must know about its input to predict: how raw data becomes graphs.
 
     Args:
         featurizer: How molecules become graphs; None for graphs that are not molecules.
-        smiles: The column with SMILES.
-        target_columns: The columns that were predicted; predictions ignore them.
-        node_features: The columns of the table of nodes, in order; empty where they have no names.
-        edge_features: The columns of the table of edges.
-        undirected: Plain tables: edges go both ways.
-        num_frequencies: How many of the lowest frequencies to keep; None for all.
-        unknown_type: The node type that stands for all types that the training data does not
-            have; None where there is no such type.
+        smiles: Column with the SMILES.
+        target_columns: Columns the model was trained to predict; prediction ignores them.
+        node_features: Columns of the table of nodes, in order; empty if they have no names.
+        edge_features: Columns of the table of edges.
+        undirected: Whether edges go both ways, in plain tables.
+        num_frequencies: Number of lowest frequencies to keep; None for all.
+        unknown_type: Node type that stands for all types missing from the training data; None if
+            there is no such type.
     """
 
     featurizer: str | None = None
@@ -197,10 +202,10 @@ class InputFormat(Settings):
 
 
 def with_kind(values: Mapping[str, Any], benchmarks: Container[str]) -> dict[str, Any]:
-    """Plain settings of data with the ``kind`` that the name of the dataset asks for.
+    """Returns plain data settings with the ``kind`` that the name of the dataset implies.
 
-    Settings of the other kind are dropped where they say nothing, else they are an error. A path
-    is never a benchmark: ``./zinc`` is the user's own folder.
+    Settings of the other kind are dropped if they have their default values; other values raise
+    an error. A path is never a benchmark: ``./zinc`` is the user's own folder.
     """
     values, dataset = dict(values), values.get("dataset")
     if "kind" in values or not isinstance(dataset, str):
@@ -220,7 +225,7 @@ def with_kind(values: Mapping[str, Any], benchmarks: Container[str]) -> dict[str
 
 
 def check_split_column(reading: ReadOptions, splitting: SplitOptions) -> None:
-    """Raises where a column and a method of splitting are both given."""
+    """Raises an error if both a column and another method of splitting are given."""
     if reading.split_column is not None and splitting.split_by not in (None, "column"):
         raise ConfigError(f"split_by: '{splitting.split_by}' and split_column exclude each other")
 

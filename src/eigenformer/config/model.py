@@ -1,4 +1,4 @@
-"""The architectures' settings: one class for each network, and each says where its code is."""
+"""Model settings: one class per network, which also names the class that implements it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EmbeddingSpec(Settings):
     Args:
         num_types: Number of types.
         width: Width of the embedding.
-        no_edge_type: For edges: the type that means "no edge".
+        no_edge_type: Type that means "no edge", for edges.
     """
 
     num_types: int
@@ -42,16 +42,16 @@ class EmbeddingSpec(Settings):
             )
 
     def describe(self, channels: int) -> tuple[str, ...]:
-        """What the encoder does, step by step, for vectors of width ``channels``."""
+        """Describes the steps of the encoder, for vectors of width ``channels``."""
         return f"embedding {self.num_types} × {self.width}", f"linear {self.width} → {channels}"
 
 
 @dataclass(frozen=True)
 class CategoricalSpec(Settings):
-    """Several categories per node or edge, OGB-style: the sum of one embedding each.
+    """Several categories per node or edge, as in OGB: one embedding per column, summed.
 
     Args:
-        sizes: Number of categories of each column.
+        sizes: Number of categories in each column.
     """
 
     sizes: tuple[int, ...]
@@ -62,7 +62,7 @@ class CategoricalSpec(Settings):
             raise ConfigError(f"sizes: needs at least one column of at least 1, got {self.sizes}")
 
     def describe(self, channels: int) -> tuple[str, ...]:
-        """What the encoder does, step by step, for vectors of width ``channels``."""
+        """Describes the steps of the encoder, for vectors of width ``channels``."""
         return f"{len(self.sizes)} embeddings", f"summed, width {channels}"
 
 
@@ -71,8 +71,8 @@ class LinearSpec(Settings):
     """Numbers per node or edge: a linear map.
 
     Args:
-        in_channels: How many.
-        bias: Whether the map has a bias; for edges, it is the value of "no edge".
+        in_channels: Number of features per node or edge.
+        bias: Whether the map has a bias; for edges, the bias is the value of "no edge".
     """
 
     in_channels: int
@@ -83,18 +83,18 @@ class LinearSpec(Settings):
         require_positive(self, "in_channels")
 
     def describe(self, channels: int) -> tuple[str, ...]:
-        """What the encoder does, step by step, for vectors of width ``channels``."""
+        """Describes the steps of the encoder, for vectors of width ``channels``."""
         return (f"linear {self.in_channels} → {channels}",)
 
 
 @dataclass(frozen=True)
 class OnesSpec(Settings):
-    """A vector of ones, without parameters, for nodes or edges that carry nothing."""
+    """A vector of ones, without parameters, for nodes or edges without features."""
 
     kind: Literal["ones"] = "ones"
 
     def describe(self, channels: int) -> tuple[str, ...]:
-        """What the encoder does, step by step, for vectors of width ``channels``."""
+        """Describes the steps of the encoder, for vectors of width ``channels``."""
         return (f"{channels} ones",)
 
 
@@ -103,25 +103,25 @@ EncoderSpec = EmbeddingSpec | CategoricalSpec | LinearSpec | OnesSpec
 
 @dataclass(frozen=True)
 class NetworkConfig(Settings):
-    """What all networks have in common.
+    """Settings that all networks have in common.
 
-    A network is one subclass, with a ``kind`` of its own, and the class that ``network`` names.
+    Each network has a subclass with its own ``kind``; ``network`` names the class of the model.
 
     Args:
         node_encoder: How node features become vectors.
-        out_channels: Numbers predicted per graph, or per node.
-        edge_encoder: How edge features become vectors; None to use no edge features.
-        layers: L, the number of layers.
-        hidden_dim: d, the width of nodes and edges.
+        out_channels: Number of predicted values per graph or node.
+        edge_encoder: How edge features become vectors; None to ignore edge features.
+        layers: Number of layers L.
+        hidden_dim: Width d of nodes and edges.
         dropout: Dropout on nodes.
-        pooling: From nodes to a graph: ``sum``, ``mean``, or ``none`` for node tasks.
+        pooling: How nodes are pooled into a graph: ``sum``, ``mean``, or ``none`` for node tasks.
     """
 
     network: ClassVar[str]
-    """Where its code is: ``module:class``. Imported when a model is built."""
+    """Class of the model as ``module:class``, imported when a model is built."""
 
     needs_spectrum: ClassVar[bool] = False
-    """Whether graphs need a spectrum; otherwise none is computed."""
+    """Whether graphs need a spectrum. If not, none is computed."""
 
     node_encoder: EncoderSpec
     out_channels: int = 1
@@ -142,7 +142,7 @@ class NetworkConfig(Settings):
             raise ConfigError("node_encoder.no_edge_type: only edges have one")
 
     def tiny(self) -> Self:
-        """The smallest network that takes the same graphs and gives as many outputs."""
+        """Returns the smallest network with the same inputs and the same number of outputs."""
         return self.replace(layers=1, hidden_dim=1)
 
 
@@ -152,37 +152,41 @@ class EigenformerConfig(NetworkConfig):
 
     Args:
         node_encoder: How node features become vectors.
-        out_channels: Numbers predicted per graph, or per node.
-        edge_encoder: How edge features become vectors; None to use no edge features.
-        layers: L, the number of layers.
-        hidden_dim: d, the width of nodes and edges; a multiple of ``heads``.
+        out_channels: Number of predicted values per graph or node.
+        edge_encoder: How edge features become vectors; None to ignore edge features.
+        layers: Number of layers L.
+        hidden_dim: Width d of nodes and edges; a multiple of ``heads``.
         dropout: Dropout on nodes.
-        pooling: From nodes to a graph: ``sum``, ``mean``, or ``none`` for node tasks.
-        heads: H, attention heads per layer.
-        phi_width: p, the hidden width of φ₁ and φ₂.
-        phi_depth: Their number of hidden layers.
-        phi_gain: How large their weights start, relative to PyTorch's linear layers. At 1 attention
-            starts even, and in large graphs stays so for long; √6 ≈ 2.45 is He's.
+        pooling: How nodes are pooled into a graph: ``sum``, ``mean``, or ``none`` for node tasks.
+        heads: Number of attention heads H per layer.
+        phi_width: Hidden width p of φ₁ and φ₂.
+        phi_depth: Number of hidden layers of φ₁ and φ₂.
+        phi_gain: Size of the initial weights of φ₁ and φ₂, relative to PyTorch's linear layers.
+            With 1, attention starts nearly uniform and stays so for long in large graphs;
+            √6 ≈ 2.45 is He initialisation.
         feature_attention: Whether attention also depends on node and edge features.
-        psi: ψ of the feature attention: ``signed_sqrt`` or ``identity``.
+        psi: Function ψ of the feature attention: ``signed_sqrt`` or ``identity``.
         attention_dropout: Dropout on attention weights, after the softmax.
-        degree_scaler: θ ``shared`` by all layers, ``per_layer``, or ``none``.
-        node_potentials: How many learned node potentials are added to the encoded nodes; 0, as in
+        degree_scaler: Degree scaling with θ ``shared`` by all layers or ``per_layer``; ``none``
+            for no degree scaling.
+        node_potentials: Number of learned node potentials added to the encoded nodes; 0, as in
             the paper, for none.
-        potential_width: The hidden width of each potential's φ.
-        local_branch: A network that sends messages along edges, beside the attention of each
-            layer: ``gine``; None, as in the paper, for none.
-        feed_forward: The network behind the attention of each layer: ``mlp``.
-        ffn_width: Its hidden width; None for ``hidden_dim``.
-        norm: The two norms of each layer: ``batch_norm``, ``layer_norm``, ``graph_norm`` or
+        potential_width: Hidden width of the φ of each node potential.
+        local_branch: Network that sends messages along edges, beside the attention of each
+            layer: ``gine``; None, as in the paper, for no such network.
+        feed_forward: Network after the attention of each layer: ``mlp``.
+        ffn_width: Hidden width of the feed-forward network; None for ``hidden_dim``.
+        norm: Both norms of each layer: ``batch_norm``, ``layer_norm``, ``graph_norm`` or
             ``instance_norm``.
-        norm_affine: Whether the layers' batch norms scale and shift.
-        norm_shared: Whether all layers share those scales and shifts.
-        input_norm: Whether the encoded nodes pass a batch norm (which scales and shifts).
-        head_layers: Linear maps of the head; each hidden layer is half as wide as the one before.
-        frequency_fraction: The share of each graph's frequencies used in a training step.
-        frequency_draw: Draw them as whole ``eigenspaces``, or one by one (``literal``, the
-            paper's way, which makes the output depend on the choice of eigenvectors).
+        norm_affine: Whether the batch norms of the layers scale and shift.
+        norm_shared: Whether all layers share the scales and shifts of their batch norms.
+        input_norm: Whether the encoded nodes pass through a batch norm, which scales and shifts.
+        head_layers: Number of linear maps in the head; each hidden layer is half as wide as the
+            previous one.
+        frequency_fraction: Share of the frequencies of each graph used in a training step.
+        frequency_draw: How frequencies are sampled: as whole ``eigenspaces``, or one by one
+            (``literal``), as in the paper, which makes the output depend on the choice of
+            eigenvectors.
     """
 
     network: ClassVar[str] = "eigenformer.models.eigenformer:Eigenformer"
@@ -243,26 +247,26 @@ class EigenformerConfig(NetworkConfig):
             raise ConfigError("norm_shared: there is nothing to share without norm_affine")
 
     def tiny(self) -> Self:
-        """The smallest Eigenformer that takes the same graphs and gives as many outputs."""
+        """Returns the smallest Eigenformer with the same inputs and the same number of outputs."""
         return self.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
 
 
 @dataclass(frozen=True)
 class MessagePassingConfig(NetworkConfig):
-    """A message-passing network of PyG, which needs no spectrum.
+    """A message-passing network from PyG, which needs no spectrum.
 
     Args:
         node_encoder: How node features become vectors.
-        out_channels: Numbers predicted per graph, or per node.
-        edge_encoder: How edge features become vectors, for convolutions that take any: ``gine``,
-            ``gated`` and ``gps``.
-        layers: L, the number of layers.
-        hidden_dim: d, the width of nodes and edges; for ``gps`` a multiple of ``heads``.
+        out_channels: Number of predicted values per graph or node.
+        edge_encoder: How edge features become vectors, for the convolutions that use them:
+            ``gine``, ``gated`` and ``gps``.
+        layers: Number of layers L.
+        hidden_dim: Width d of nodes and edges; for ``gps``, a multiple of ``heads``.
         dropout: Dropout on nodes.
-        pooling: From nodes to a graph: ``sum``, ``mean``, or ``none`` for node tasks.
-        convolution: The layers: ``gcn``, ``gin``, ``gine``, ``gated`` or ``gps``.
-        heads: Attention heads per layer, for ``gps`` alone.
-        attention_dropout: Dropout on attention weights, for ``gps`` alone.
+        pooling: How nodes are pooled into a graph: ``sum``, ``mean``, or ``none`` for node tasks.
+        convolution: Kind of the layers: ``gcn``, ``gin``, ``gine``, ``gated`` or ``gps``.
+        heads: Number of attention heads per layer, for ``gps`` only.
+        attention_dropout: Dropout on attention weights, for ``gps`` only.
     """
 
     network: ClassVar[str] = "eigenformer.models.message_passing:MessagePassing"
@@ -287,9 +291,9 @@ class MessagePassingConfig(NetworkConfig):
             )
 
     def tiny(self) -> Self:
-        """The smallest network that takes the same graphs and gives as many outputs."""
+        """Returns the smallest network with the same inputs and the same number of outputs."""
         return self.replace(layers=1, hidden_dim=self.heads)
 
 
 ModelConfig = EigenformerConfig | MessagePassingConfig
-"""All networks, told by their ``kind``."""
+"""The settings of all networks; ``kind`` tells them apart."""

@@ -1,4 +1,4 @@
-"""Settings that older versions wrote, as they are written today: files are kept, names change."""
+"""Upgrades settings that older versions wrote to today's names, so that old files stay readable."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 
 from eigenformer.config.data import with_kind
 
-# A section that has these was written as a whole, not as changes of a preset.
+# A section with all of these is a complete model, not changes to a preset.
 _WHOLE_MODEL = {"node_encoder", "out_channels", "layers", "pooling"}
-# What a local branch was, when there was only one.
+# The values of local_branch when there was only one kind.
 _LOCAL_BRANCHES = {True: "gine", False: None, "true": "gine", "false": None}
-# The benchmarks when settings of data had no kind yet.
+# The benchmarks at the time when data settings had no kind.
 _BENCHMARKS = (
     *("zinc", "mnist", "cifar10", "pattern", "cluster"),
     *("peptides-func", "peptides-struct"),
 )
-# The type of an atom that ZINC does not have.
+# The type of atoms that do not occur in ZINC.
 _UNKNOWN_ATOM = 21
 
 
 def upgrade_run(values: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a run, or a part of them.
+    """Upgrades the settings of a run, or a part of them.
 
-    ``model.attention_backend`` became ``backend``; the settings of data have a ``kind``.
+    ``model.attention_backend`` became ``backend``, and data settings now have a ``kind``.
     """
     model, data = values.get("model"), values.get("data")
     if isinstance(model, Mapping):
@@ -34,31 +34,33 @@ def upgrade_run(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def upgrade_card(values: Any, run: Mapping[str, Any] | None = None) -> Any:
-    """What ``model.json`` holds.
+    """Upgrades the contents of ``model.json``, the card of a model.
 
-    The backend is how a run computes, and no part of a model. What a model must know of its input
-    was spread over the card, and read from the name of the data.
+    The backend now belongs to the run instead of the model. What a model must know about its input
+    used to be spread over the card and inferred from the name of the data.
 
     Args:
-        values: What was read.
-        run: The settings of the run beside it, where there are any.
+        values: Contents of the file.
+        run: Settings of the run in the same folder, if there are any.
     """
     architecture = values.get("architecture") if isinstance(values, Mapping) else None
     if not isinstance(architecture, Mapping):
         return values
     values = {**values, "architecture": upgrade_model(architecture)}
-    if "outputs" in values:  # what is now called the target
+    if "outputs" in values:  # now called the target
         values["target"] = values.pop("outputs")
     values["target"] = _without_units(values.get("target"))
     return _first_format(values, run or {}) if values.get("format") == 1 else values
 
 
 def _data(values: Mapping[str, Any], own: bool = False) -> dict[str, Any]:
-    """``frequencies`` became ``num_frequencies``; settings without a kind had all fields.
+    """Upgrades data settings.
+
+    ``frequencies`` became ``num_frequencies``. Settings without a kind had the fields of all kinds.
 
     Args:
         values: The settings.
-        own: Whether they are known to be of the user's own data, whatever its name.
+        own: Whether the data is known to be the user's own, whatever its name.
     """
     data = {("num_frequencies" if k == "frequencies" else k): v for k, v in values.items()}
     return with_kind(data, () if own else _BENCHMARKS) if _has_no_kind(data) else data
@@ -69,7 +71,7 @@ def _has_no_kind(data: Mapping[str, Any]) -> bool:
 
 
 def _first_format(values: dict[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
-    """A card of the first format as one of the second."""
+    """Upgrades a card from format 1 to format 2."""
     columns = {name: values.pop(name, ()) for name in ("node_features", "edge_features")}
     values["format"] = 2
     training = run.get("training") or _preset_training(values.get("preset"))
@@ -98,7 +100,7 @@ def _is_own(
     columns: Mapping[str, Any],
     run: Mapping[str, Any],
 ) -> bool:
-    """Whether a model was trained on the user's own data, which may be called as a benchmark is."""
+    """Returns whether a model was trained on own data, which may have the name of a benchmark."""
     dataset = run.get("data", {}).get("dataset", data.get("dataset"))
     if dataset not in _BENCHMARKS or run:
         return dataset not in _BENCHMARKS
@@ -106,7 +108,7 @@ def _is_own(
         return True
     try:
         with_kind(data, _BENCHMARKS)
-    except ValueError:  # settings that only own data have
+    except ValueError:  # it has settings that only own data has
         return True
     from eigenformer.config.preset import load_preset, presets
 
@@ -126,14 +128,17 @@ def _preset_training(name: Any) -> dict[str, Any] | None:
 
 
 def _without_units(target: Any) -> Any:
-    """Only numbers have units; classes and labels had empty ones."""
+    """Removes the empty units of classes and labels: only numbers have units."""
     if not isinstance(target, Mapping):
         return target
     return {k: v for k, v in target.items() if k not in ("mean", "scale") or v}
 
 
 def upgrade_model(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a model, or some of them. There was one kind, with one local branch."""
+    """Upgrades the settings of a model, or a part of them.
+
+    Older versions had one kind of model, with one kind of local branch.
+    """
     model = {name: value for name, value in model.items() if name != "attention_backend"}
     branch = model.get("local_branch")
     if isinstance(branch, bool | str) and branch in _LOCAL_BRANCHES:

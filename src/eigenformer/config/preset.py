@@ -1,4 +1,4 @@
-"""The paper's models and variants of them: their settings and the figures it reports for them."""
+"""Presets: the settings of the paper's models and of their variants, and the paper's figures."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class PaperRecord(Settings):
     """What the paper reports for one model.
 
     Args:
-        metric: The benchmark's metric.
-        result: The paper's test figure.
-        parameters: The parameter count it prints.
-        epoch_seconds: Time per epoch.
-        memory_gb: Peak memory.
-        accelerator: On which GPU.
-        remark: Where the paper contradicts itself, and how that is settled here.
+        metric: Metric of the benchmark.
+        result: Reported value of the metric on the test set.
+        parameters: Reported number of parameters.
+        epoch_seconds: Reported seconds per epoch.
+        memory_gb: Reported peak memory in gigabytes.
+        accelerator: GPU on which time and memory were measured.
+        remark: Contradictions within the paper, and how they are resolved here.
     """
 
     metric: str
@@ -43,13 +43,13 @@ class Preset(Settings):
     """One of the paper's models, or a variant: its data, architecture, training and figures.
 
     Args:
-        name: What to call it. A variant's is that of the paper's model, and one more word.
-        dataset: The benchmark it is for.
-        model: The architecture.
-        training: How it is trained.
-        paper: What the paper reports for it, or for the model that it is a variant of; None for a
-            model that is not the paper's.
-        variant_of: The paper's model that it changes; empty for the paper's own.
+        name: Name of the preset. A variant has the name of the paper's model and one more word.
+        dataset: Benchmark that the preset is for.
+        model: Architecture of the model.
+        training: How the model is trained.
+        paper: What the paper reports for the model, or for the model that it is a variant of; None
+            for a model that is not from the paper.
+        variant_of: The paper's model that a variant changes; empty for the paper's models.
     """
 
     name: str
@@ -61,15 +61,15 @@ class Preset(Settings):
 
     @property
     def variant(self) -> str:
-        """What the variant is called among those of its model; empty for the paper's own."""
+        """Name of the variant without that of its model; empty for the paper's models."""
         return self.name.removeprefix(f"{self.variant_of}-") if self.variant_of else ""
 
     def original(self) -> Preset:
-        """The paper's model that this one is, or is a variant of."""
+        """Returns the paper's model that this preset is a variant of, or the preset itself."""
         return load_preset(self.variant_of) if self.variant_of else self
 
     def described_changes(self) -> str:
-        """The settings that are not those of the paper's model, an encoder by its kind."""
+        """Lists the settings that differ from the paper's model; encoders appear by their kind."""
         changes = []
         for section in ("model", "training"):
             own, theirs = (getattr(p, section).to_dict() for p in (self, self.original()))
@@ -78,14 +78,14 @@ class Preset(Settings):
 
 
 def presets() -> tuple[str, ...]:
-    """The names of all presets: the paper's models, and variants of them."""
+    """Returns the names of all presets: the paper's models and their variants."""
     names = (entry.name for entry in _FILES.iterdir())
     return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
 
 @cache
 def load_preset(name: str) -> Preset:
-    """Reads a preset by its name."""
+    """Reads the preset with this name."""
     if name not in presets():
         raise ConfigError(unknown(f"preset '{name}'", name, presets()))
     settings = parse_yaml((_FILES / f"{name}.yaml").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Every setting, as a page: made from the dataclasses, so that it cannot drift from them.
+"""The page of all settings, generated from the dataclasses so that the two always agree.
 
 ``python -m eigenformer.config.reference > docs/settings.md`` writes the page.
 """
@@ -29,7 +29,7 @@ of the dataclass, and — means that there is none.
 
 
 def settings_page() -> str:
-    """The page, as Markdown."""
+    """Returns the page as Markdown."""
     parts = [_HEAD, f"## The run\n\n{_summary(RunConfig)}\n\n{_table(RunConfig, '')}"]
     for section in _SECTIONS:
         members = alternatives(setting_types(RunConfig)[section])
@@ -47,7 +47,7 @@ def settings_page() -> str:
 
 
 def _kind(cls: type[Settings], prefix: str) -> str:
-    """One member of a union."""
+    """Describes one member of a union."""
     kinds = ", ".join(get_args(setting_types(cls)["kind"]))
     return f"### `kind: {kinds}`\n\n{_summary(cls)}\n\n{_table(cls, prefix)}".rstrip()
 
@@ -58,7 +58,7 @@ def _table(cls: type[Settings], prefix: str) -> str:
     rows = [
         f"| `{prefix}{field.name}` | {_type(hints[field.name])} | {_default(field)} | "
         f"{texts[field.name]} |"
-        # What must be given comes first.
+        # Required settings come first.
         for field in sorted(dataclasses.fields(cls), key=lambda f: _default(f) != "—")
         if field.name != "kind"
     ]
@@ -74,7 +74,7 @@ def _summary(cls: type[Settings]) -> str:
 
 
 def _arguments(cls: type[Settings]) -> dict[str, str]:
-    """The texts below ``Args:`` in a docstring, by name."""
+    """Returns the descriptions in the ``Args:`` section of a docstring by name."""
     _, _, text = (inspect.getdoc(cls) or "").partition("Args:\n")
     found = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", text, re.M)
     return {name: re.sub(r"\s+", " ", words).replace("``", "`") for name, words in found}

@@ -1,4 +1,4 @@
-"""The settings of a run: its training, and how it is computed."""
+"""Settings of a run: how the model is trained and how the run is computed."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class TrainingConfig(Settings):
     """How a model is trained: AdamW, linear warm-up, then cosine decay to 0.
 
     Args:
-        batch_size: Graphs per step, over all processes.
-        learning_rate: Its peak.
-        epochs: Length of the schedule.
-        warmup_epochs: Of which warm-up; may be a fraction of an epoch.
-        weight_decay: AdamW's.
-        betas: AdamW's.
-        eps: AdamW's.
-        gradient_clip: Largest norm of the gradient.
-        freeze_norms_after: The share of the epochs after which batch norms keep their stored
-            statistics, so that a graph's prediction does not depend on its batch; 0 for all of
-            them, as in fine-tuning on few graphs.
-        recompute_statistics: Before each validation, recompute the statistics of batch norms over
-            this many training batches; 0 to validate with the running ones. The model that is
-            saved has the statistics it was validated with.
-        initial_bias: The bias of the head at the start: ``random``, as in PyTorch's linear layers,
-            or what suits the training ``targets``: their mean, or the log-odds of classes.
+        batch_size: Number of graphs per step, over all processes.
+        learning_rate: Peak learning rate, reached after the warm-up.
+        epochs: Length of the learning-rate schedule in epochs, including the warm-up.
+        warmup_epochs: Length of the warm-up in epochs; may be fractional.
+        weight_decay: Weight decay of AdamW.
+        betas: Coefficients β₁ and β₂ of AdamW.
+        eps: ε of AdamW.
+        gradient_clip: Maximum norm of the gradient.
+        freeze_norms_after: Share of the epochs after which batch norms keep their stored
+            statistics, so that the prediction for a graph does not depend on its batch; 0 to
+            freeze them from the start, as in fine-tuning on few graphs.
+        recompute_statistics: Number of training batches over which the statistics of batch norms
+            are recomputed before each validation; 0 to validate with the running statistics. The
+            saved model has the statistics it was validated with.
+        initial_bias: Initial bias of the head: ``random``, as in PyTorch's linear layers, or
+            fitted to the training ``targets``: their mean, or the log-odds of the classes.
     """
 
     batch_size: int
@@ -65,30 +65,32 @@ class TrainingConfig(Settings):
 
     @property
     def epochs_before_freezing(self) -> int:
-        """How many epochs renew batch norm's statistics; a part of an epoch counts as one."""
+        """Number of epochs that update the statistics of batch norms, rounded up."""
         return math.ceil(round(self.freeze_norms_after * self.epochs, 9))
 
     def with_epochs(self, epochs: int) -> TrainingConfig:
-        """Another length, the warm-up in proportion."""
+        """Returns a copy with another number of epochs and a warm-up scaled in proportion."""
         return self.replace(epochs=epochs, warmup_epochs=self.warmup_epochs * epochs / self.epochs)
 
 
 @dataclass(frozen=True)
 class RunConfig(Settings):
-    """Everything that decides how a run goes: with the same data it can be repeated from this.
+    """Everything that determines a run: with these settings and the same data it can be repeated.
 
     Args:
-        data: What to train on.
-        preset: The model the settings started from.
-        model: The architecture.
-        training: The optimiser and its schedule.
-        seed: Of the weights, the order of the graphs, dropout and frequency draws.
-        patience: Stop after this many epochs without a better validation; None for never.
-        start: A folder with a trained model to start from.
-        threads: Of PyTorch, per process; None for its own choice.
-        devices: Processes (or GPUs) per machine.
-        machines: How many machines.
-        precision: ``32``, ``64``, or mixed: ``bf16``, ``16``.
+        data: Data to train on.
+        preset: Name of the preset that the settings are based on.
+        model: Architecture of the model.
+        training: Optimiser and learning-rate schedule.
+        seed: Seed of the initial weights, the order of the graphs, dropout and the sampling of
+            frequencies.
+        patience: Stop after this many epochs without improvement in validation; None to never
+            stop early.
+        start: Folder with a trained model to start from.
+        threads: Number of PyTorch threads per process; None for PyTorch's default.
+        devices: Number of processes (or GPUs) per machine.
+        machines: Number of machines.
+        precision: Floating-point precision: ``32``, ``64``, or mixed (``bf16`` or ``16``).
         backend: How attention is computed: ``auto``, ``native``, ``torch`` or ``literal``. All
             are exact.
     """

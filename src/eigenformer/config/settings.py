@@ -1,4 +1,4 @@
-"""What all settings have in common: they are checked, and they convert to plain data and back."""
+"""Base of all settings: they are checked, and they convert to plain data and back."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ T = TypeVar("T", bound="Settings")
 
 
 class ConfigError(ValueError):
-    """A setting that is unknown, of the wrong type, or impossible."""
+    """Raised for a setting that is unknown, has the wrong type or has an impossible value."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Base of all settings: checked when made, and convertible to and from plain data."""
+    """Base class of all settings: checked when created, convertible to and from plain data."""
 
     def __new__(cls: type[T], *values: Any, **named: Any) -> T:
         _reject_unknown(named, [f.name for f in dataclasses.fields(cls)])
@@ -32,11 +32,11 @@ class Settings:
         self.check()
 
     def check(self) -> None:
-        """Raises :class:`ConfigError` for values that are impossible together or alone."""
+        """Raises a :class:`ConfigError` if a value, or a combination of values, is impossible."""
 
     @classmethod
     def from_dict(cls: type[T], values: Mapping[str, Any], path: str = "") -> T:
-        """Builds the settings from plain data; ``path`` is what to call them in an error."""
+        """Builds the settings from plain data; error messages call them ``path``."""
         if not isinstance(values, Mapping):
             raise ConfigError(f"{path or cls.__name__}: expected settings, got {values!r}")
         annotations = setting_types(cls)
@@ -55,7 +55,7 @@ class Settings:
 
     @classmethod
     def check_part(cls, values: Mapping[str, Any], path: str = "") -> None:
-        """Raises for a name or a value that is wrong, in a part of the settings."""
+        """Raises an error if an incomplete set of settings has an unknown name or invalid value."""
         if not isinstance(values, Mapping):
             raise ConfigError(f"{path or cls.__name__}: expected settings, got {values!r}")
         annotations = setting_types(cls)
@@ -70,22 +70,25 @@ class Settings:
                 _checked(value, annotations[key], _join(path, key))
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings as plain data, which :meth:`from_dict` takes back."""
+        """Returns the settings as plain data; :meth:`from_dict` is the inverse."""
         return _plain(self)
 
     def replace(self: T, **changes: Any) -> T:
-        """A copy with other values; an unknown name is an error that names the nearest one."""
+        """Returns a copy with other values. The error for an unknown name suggests the nearest."""
         return type(self).from_dict({**self.to_dict(), **changes})
 
 
 def setting_types(cls: type[Settings]) -> dict[str, Any]:
-    """The names of the settings, and what each may be."""
+    """Returns the types of the settings by name."""
     hints = get_type_hints(cls)
     return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with ``changes``, section by section; another ``kind`` starts a section anew."""
+    """Merges ``changes`` into ``base``, section by section.
+
+    A section with another ``kind`` replaces the old section as a whole.
+    """
     result = dict(base)
     for key, value in changes.items():
         old = result.get(key)
@@ -115,20 +118,23 @@ def _join(path: str, key: str) -> str:
 
 
 def alternatives(annotation: Any) -> tuple[Any, ...]:
-    """What a value may be, None aside."""
+    """Returns the types a value may have, without None."""
     union = get_origin(annotation) in (Union, types.UnionType)
     return _without_none(get_args(annotation)) if union else (annotation,)
 
 
 def kinds_of(members: Iterable[type[Settings]]) -> dict[str, type[Settings]]:
-    """The members of a union of settings by their kinds; one member may have several."""
+    """Returns the members of a union of settings by kind; a member may have several kinds."""
     return {kind: m for m in members for kind in get_args(setting_types(m)["kind"])}
 
 
 def _check_union_part(
     values: Mapping[str, Any], members: tuple[type[Settings], ...], path: str
 ) -> None:
-    """Raises for a part that fits no member: that of its kind, or any that has all its names."""
+    """Raises an error if incomplete settings do not fit the union.
+
+    They must fit the member of their kind or, without a kind, any member that has all their names.
+    """
     known = {name for member in members for name in setting_types(member)}
     _reject_unknown(values, known, path)
     if "kind" in values:
@@ -158,7 +164,7 @@ def _are_settings(members: tuple[Any, ...]) -> bool:
 
 
 def require_positive(settings: Settings, *names: str) -> None:
-    """Raises unless these settings are finite numbers above 0."""
+    """Raises an error unless these settings are finite and greater than 0."""
     for name in names:
         if not 0 < getattr(settings, name) < math.inf:
             raise ConfigError(f"{name}: must be positive, got {getattr(settings, name)}")
@@ -171,13 +177,13 @@ def _plain(value: Any) -> Any:
 
 
 def _checked(value: Any, annotation: Any, path: str) -> Any:
-    """``value`` as ``annotation`` wants it, or a :class:`ConfigError` that names ``path``."""
+    """Converts ``value`` to the type ``annotation``, or raises an error that names ``path``."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
     origin = get_origin(annotation)
     if origin is Literal:
         if type(value) is int and str(value) in get_args(annotation):
-            value = str(value)  # YAML takes the precision 32 for a number
+            value = str(value)  # YAML reads the precision 32 as a number
         if value not in get_args(annotation):
             raise ConfigError(unknown(f"{path}: '{value}'", str(value), get_args(annotation)))
         return value
@@ -193,7 +199,7 @@ def _checked(value: Any, annotation: Any, path: str) -> Any:
         return value if isinstance(value, annotation) else annotation.from_dict(value, path)
     if annotation is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    # bool is an int to Python, but True is no number of layers.
+    # bool is a subclass of int, but True is not a valid number of layers.
     if type(value) is not annotation:
         raise ConfigError(f"{path}: expected {annotation.__name__}, got {value!r}")
     return value
@@ -207,7 +213,7 @@ def _checked_union(value: Any, members: tuple[Any, ...], path: str) -> Any:
         return _checked(value, members[0], path)
     if isinstance(value, members):
         return value
-    # A union of settings: 'kind' tells which one.
+    # In a union of settings, 'kind' selects the member.
     kinds = kinds_of(members)
     kind = value.get("kind") if isinstance(value, Mapping) else None
     if kind is None:

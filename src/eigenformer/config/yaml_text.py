@@ -1,4 +1,4 @@
-"""YAML as people write it: safe, every common way to write a number, and nothing written twice."""
+"""Safe YAML with every common number format; duplicate names are an error."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import yaml
 
 
 def parse_yaml(text: str) -> Any:
-    """Plain data from YAML, in which ``1e-4`` is a number; YAML 1.1 takes it for a word."""
+    """Reads plain data from YAML. ``1e-4`` is a number, while YAML 1.1 reads it as a string."""
     return yaml.load(text, _Loader)
 
 
 def line_of(text: str, path: str) -> int | None:
-    """The line, counted from 1, on which a dotted name such as ``model.layers`` is written."""
+    """Returns the line, counted from 1, that sets a dotted name such as ``model.layers``."""
     node, line = yaml.compose(text, _Loader), None
     for name in path.split("."):
         found = None
@@ -27,7 +27,7 @@ def line_of(text: str, path: str) -> int | None:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, too: it knows one more way to write a number, and no more types."""
+    """A safe loader that reads one more number format and no additional types."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         names = [key.value for key, _ in node.value]

@@ -1,9 +1,9 @@
-"""How spectrum-aware attention is computed: one interface, several implementations.
+"""Kernels that compute spectrum-aware attention: one interface, several implementations.
 
 ``literal`` follows the paper's equations line by line and is the oracle of all tests. ``torch``
-is exact as well: φ₁ through its linear pieces, graphs grouped by size. ``native`` is the same in
-compiled code, for float32 on the CPU, and is the default where it is there. Each kernel says
-itself what it supports.
+is exact as well: it evaluates φ₁ through its linear pieces and groups graphs by size. ``native``
+computes the same in compiled code, for float32 on the CPU, and is the default if it is available.
+Each kernel reports what it supports.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 
 KERNELS: tuple[type[AttentionKernel], ...] = (NativeAttention, TorchAttention, LiteralAttention)
-"""All kernels, the fastest first: ``auto`` is the first that does what is asked for."""
+"""All kernels, the fastest first: ``auto`` selects the first that supports the request."""
 
 
 def make_kernel(graphs: RaggedGraphs, backend: Backend = "auto") -> AttentionKernel:
-    """What the layers share: everything about the batch that does not change between them."""
+    """Builds the kernel of a batch: everything about the batch that all layers share."""
     values = graphs.eigenvectors
     return choose_kernel(Request(values.dtype, values.device.type), backend)(graphs)
 
 
 def choose_kernel(request: Request, backend: Backend = "auto") -> type[AttentionKernel]:
-    """The kernel that ``backend`` names, or the fastest other one that does what is asked for.
+    """Returns the kernel named ``backend`` if it supports the request, else the fastest that does.
 
-    A kernel that is not there on this machine is an error where it is named.
+    Raises an error if the named kernel is not available on this machine.
     """
     order = KERNELS
     if backend != "auto":
@@ -46,7 +46,7 @@ def choose_kernel(request: Request, backend: Backend = "auto") -> type[Attention
 
 
 def why_not(kernel: type[AttentionKernel], request: Request) -> str | None:
-    """Why a kernel is passed over for a request; None if it does what is asked for."""
+    """Returns why a kernel cannot be used for a request; None if it can."""
     return kernel.unavailable() or kernel.unsupported(request)
 
 

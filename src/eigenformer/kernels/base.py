@@ -18,11 +18,11 @@ from eigenformer.scalar_mlp import LinearPieces
 ScalarFunction = Callable[[Tensor], Tensor]
 
 ROUNDING_MARGIN = 1 + 1e-3
-"""|score| ≤ max |φ₂| holds in exact arithmetic; rounding may exceed it a little."""
+"""|score| ≤ max |φ₂| holds in exact arithmetic; with rounding, a score may exceed it slightly."""
 
 
 def signed_sqrt(x: Tensor, eps: float = 1e-6) -> Tensor:
-    r""":math:`\psi(x) = x / \sqrt{|x| + \epsilon}`: signed square root, finite slope at 0."""
+    r"""Returns :math:`x / \sqrt{|x| + \epsilon}`: a signed square root with a finite slope at 0."""
     return x * torch.rsqrt(x.abs() + eps)
 
 
@@ -32,7 +32,7 @@ class PhiTable:
 
     Args:
         importance: :math:`\phi_2(\lambda_k)` times the weight of the frequency, ``[Σk, heads]``.
-        phi1: The linear pieces of :math:`\phi_1`, over all scores that the batch can have.
+        phi1: Linear pieces of :math:`\phi_1`, over the range of all possible scores of the batch.
     """
 
     importance: Tensor
@@ -41,13 +41,13 @@ class PhiTable:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a kernel is asked to compute with, and what for.
+    """What a kernel must support: types, devices and options of a call.
 
     Args:
-        dtype: The type of all numbers.
-        device: The type of the device, such as ``"cpu"`` or ``"cuda"``.
+        dtype: Type of all numbers.
+        device: Type of the device, such as ``"cpu"`` or ``"cuda"``.
         psi: ψ, see :class:`AttentionTerms`.
-        keep: Whether dropout's factors are given instead of drawn.
+        keep: Whether the factors of dropout are given instead of random.
         return_attention: Whether the attention weights are returned.
     """
 
@@ -60,17 +60,17 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class EdgeTerms:
-    r"""What one layer puts into its attention at edges: *differences to a pair that is no edge*.
+    r"""What edges add to the attention of one layer: *differences to a pair without an edge*.
 
     What all pairs have in common cancels in the softmax, or is part of the values.
 
     Args:
         values: :math:`w_{ij}`, ``[M, heads, C]`` for the distinct edges of the batch.
         logits: :math:`b_{ij}`, ``[M, heads]`` likewise.
-        kinds: ``[M]``, where many edges are alike: the row of ``values`` and ``logits`` that each
-            edge takes (default: its own).
-        coefficients: ``[M, F]``, where edges share F rows of ``values`` in another way:
-            :math:`w_{ij} = \sum_f a_{ij}[f] w_f`. ``logits`` has a row for every edge then.
+        kinds: Row of ``values`` and ``logits`` that each edge uses, ``[M]``, if many edges are
+            alike (default: each edge has its own row).
+        coefficients: Coefficients ``[M, F]``, if edges combine F shared rows of ``values``:
+            :math:`w_{ij} = \sum_f a_{ij}[f] w_f`. ``logits`` then has one row per edge.
     """
 
     values: Tensor | None = None
@@ -79,7 +79,7 @@ class EdgeTerms:
     coefficients: Tensor | None = None
 
     def by_edge(self) -> EdgeTerms:
-        """The same with a row for every edge, whatever edges share."""
+        """Returns the same terms with one row per edge and nothing shared."""
         if self.coefficients is not None and self.values is not None:
             rows = self.coefficients @ self.values.flatten(1)
             return EdgeTerms(rows.view(-1, *self.values.shape[1:]), self.logits)
@@ -92,7 +92,7 @@ class EdgeTerms:
         return EdgeTerms(values, logits)
 
     def to(self, dtype: torch.dtype) -> EdgeTerms:
-        """The same with all numbers in one type."""
+        """Returns the same terms with all numbers converted to ``dtype``."""
         values, logits, coefficients = (
             None if x is None else x.to(dtype)
             for x in (self.values, self.logits, self.coefficients)
@@ -102,18 +102,18 @@ class EdgeTerms:
 
 @dataclass(frozen=True, eq=False)
 class AttentionTerms:
-    r"""What one layer puts into its attention.
+    r"""What one layer contributes to its attention.
 
     Args:
-        phi1: Scores to logits, ``[heads, *] → [heads, *]``, head by head.
-        phi2: Eigenvalues to importances, ``[heads, *] → [heads, *]``.
+        phi1: Function from scores to logits, ``[heads, *] → [heads, *]``, head by head.
+        phi2: Function from eigenvalues to importances, ``[heads, *] → [heads, *]``.
         values: :math:`v_j`, ``[Σn, heads, C]``.
         queries: :math:`q_i`, ``[Σn, heads, C]``, for feature attention.
         keys: :math:`k_j`, likewise.
         psi: :math:`\psi`, applied to the scaled product of queries and keys.
         edges: What edges add to logits and values (default: nothing).
-        table: φ₁ and φ₂ on this batch, where :meth:`AttentionKernel.tables` evaluated them
-            already.
+        table: φ₁ and φ₂ on this batch, if :meth:`AttentionKernel.tables` has already evaluated
+            them.
     """
 
     phi1: ScalarFunction
@@ -126,10 +126,11 @@ class AttentionTerms:
     table: PhiTable | None = None
 
     def feature_logits(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """ψ(q_i·k_j / √C) for all pairs of ``[…, n, C]`` queries and keys.
+        """Returns ψ(q_i·k_j / √C) for all pairs of ``[…, n, C]`` queries and keys.
 
-        The signed square root is so steep at 0 that the last digit of a product in float32 moves
-        its gradient by 1e-3. In float64 the product is exact to its own last digit.
+        The signed square root is so steep at 0 that the last digit of a float32 product changes
+        its gradient by 1e-3. The product is therefore computed in float64, which makes it exact to
+        the last digit of float32.
         """
         scale = 1 / math.sqrt(self.channels)
         if self.psi is None:
@@ -138,7 +139,7 @@ class AttentionTerms:
         return self.psi(product.to(queries.dtype))
 
     def to(self, dtype: torch.dtype) -> AttentionTerms:
-        """The same with all tensors in one type."""
+        """Returns the same terms with all tensors converted to ``dtype``."""
         given = {name: getattr(self, name) for name in ("values", "queries", "keys")}
         numbers = {n: x.to(dtype) for n, x in given.items() if x is not None}
         return replace(self, edges=self.edges.to(dtype), **numbers)
@@ -160,36 +161,36 @@ class AttentionKernel(ABC):
         \phi_2(\lambda_k)) + \psi(q_i^\top k_j / \sqrt{C}) + b_{ij} \bigr) \\
         \hat{x}_i &= \sum_j \alpha[i,j] \, (v_j + w_{ij})
 
-    with :math:`j` over the nodes of :math:`i`'s own graph.
+    where :math:`j` runs over the nodes of the graph that contains :math:`i`.
     """
 
     name: ClassVar[Backend]
-    """What it is called as an option."""
+    """Name of the kernel as a backend."""
 
     def __init__(self, graphs: RaggedGraphs) -> None:
         self.graphs = graphs
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Why the kernel cannot be used on this machine at all; None if it can."""
+        """Returns why the kernel cannot be used on this machine at all; None if it can."""
         return None
 
     @classmethod
     def details(cls) -> str:
-        """What else is to be known about the kernel on this machine, where it is available."""
+        """Returns details about the kernel on this machine, if it is available."""
         return ""
 
     @classmethod
     def unsupported(cls, request: Request) -> str | None:
-        """Why the kernel cannot do what is asked for; None if it can."""
+        """Returns why the kernel cannot fulfil the request; None if it can."""
         return None
 
     def tables(
         self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]
     ) -> Sequence[PhiTable | None]:
-        """The (φ₁, φ₂) of several layers, evaluated for this batch.
+        """Evaluates (φ₁, φ₂) of several layers for this batch.
 
-        Each goes into the terms of its layer. None where the kernel takes φ as it is.
+        Each table belongs to the terms of its layer. It is None if the kernel uses φ directly.
         """
         return [None] * len(phis)
 
@@ -201,16 +202,16 @@ class AttentionKernel(ABC):
         keep: Tensor | None = None,
         return_attention: bool = False,
     ) -> tuple[Tensor, list[Tensor] | None]:
-        """One layer's attention.
+        """Computes the attention of one layer.
 
         Args:
             terms: What the layer contributes.
             dropout: Probability of dropping an attention weight, after the softmax.
-            keep: Instead of ``dropout``: the factors to apply, ``[heads, Σn²]``, each graph's
-                pairs row by row, graph after graph.
-            return_attention: Also return the attention before dropout.
+            keep: Factors to apply instead of ``dropout``, ``[heads, Σn²]``: graph after graph,
+                the pairs of each graph row by row.
+            return_attention: Whether to also return the attention before dropout.
 
         Returns:
-            The attended values ``[Σn, heads, C]``, and per graph the attention
-            ``[heads, n, n]`` or None.
+            The attended values ``[Σn, heads, C]``, and the attention ``[heads, n, n]`` of each
+            graph, or None.
         """

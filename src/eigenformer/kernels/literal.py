@@ -1,4 +1,4 @@
-"""The equations, line by line: padded to the largest graph, φ on every pair, unit by unit."""
+"""The equations, line by line: graphs padded to the largest, φ unit by unit on every pair."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eigenformer.ragged import RaggedGraphs
 
 
 class LiteralAttention(AttentionKernel):
-    """The oracle. Takes any functions as φ₁ and φ₂, and keeps B·H·N²·p numbers for its MLPs."""
+    """The oracle. Takes any functions as φ₁ and φ₂, and stores B·H·N²·p numbers for their MLPs."""
 
     name: ClassVar[Backend] = "literal"
 
@@ -55,7 +55,7 @@ class LiteralAttention(AttentionKernel):
         return out, list(p.each(attention).values()) if return_attention else None
 
     def scores(self, phi2: ScalarFunction, heads: int) -> Tensor:
-        """Σ_k u_k[i] u_k[j] φ₂(λ_k) for all pairs, ``[heads, graphs, N, N]``, padded with 0."""
+        """Returns Σ_k u_k[i] u_k[j] φ₂(λ_k), ``[heads, graphs, N, N]``, padded with 0."""
         u, frequency = self.padded.eigenvectors, self.padded.frequency
         importance = phi2(self.graphs.eigenvalues[frequency].expand(heads, -1, -1))
         if self.graphs.frequency_weights is not None:

@@ -1,4 +1,4 @@
-"""Some graphs of a batch, padded to the largest of them."""
+"""Graphs of a batch, padded to the largest of them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from eigenformer.ragged import RaggedGraphs
 
 
 class PaddedGraphs:
-    """Index tensors that lay out the graphs ``members`` as a block of equal width.
+    """Index tensors that arrange the graphs ``members`` as a block of equal width.
 
     Attributes:
-        members: The graphs' positions in the batch, B of them.
-        width: Nodes of the largest.
-        present: ``[B, width]``, which places hold a node.
-        node: ``[B·width]``, the node at each place. An empty place holds the graph's own first
-            node, so that nothing foreign can leak into it.
-        frequency: ``[B, K]``, positions among the batch's eigenvalues, filled up likewise.
-        eigenvectors: ``[B, width, K]``, 0 where there is no node or no frequency.
-        edge: The members' edges, as positions among those of the batch.
-        edge_pair: For each of them its (target, source) pair among the B·width² pairs.
-        edge_target: For each of them its target among the B·width places.
+        members: Positions of the B graphs in the batch.
+        width: Number of nodes of the largest graph.
+        present: ``[B, width]``, whether a place holds a node.
+        node: ``[B·width]``, the node at each place. An empty place holds the first node of the
+            same graph, so that no other graph can leak into it.
+        frequency: ``[B, K]``, positions among the eigenvalues of the batch, filled in the same way.
+        eigenvectors: ``[B, width, K]``, 0 if the node or the frequency is missing.
+        edge: Edges of the members, as positions among the edges of the batch.
+        edge_pair: (target, source) pair of each of these edges among the B·width² pairs.
+        edge_target: Target of each of these edges among the B·width places.
     """
 
     def __init__(self, graphs: RaggedGraphs, members: Sequence[int]) -> None:
@@ -38,7 +38,7 @@ class PaddedGraphs:
             self.edge_pair = target * self.width + source
             return
         first = self._fill_with_many()
-        # A node's place is that of its graph's first node, and its number within the graph.
+        # The place of a node is that of the first node of its graph plus its number in the graph.
         graph = graphs.node_graph[target]
         self.edge = (first[graph] >= 0).nonzero().squeeze(1)
         graph, source, target = graph[self.edge], source[self.edge], target[self.edge]
@@ -47,7 +47,10 @@ class PaddedGraphs:
         self.edge_pair = self.edge_target * self.width + source - start
 
     def _fill_with_one(self) -> None:
-        """One graph needs no padding and no lookup, whatever its size (``torch.export`` too)."""
+        """Fills the tensors for one graph, which needs no padding and no lookup.
+
+        This holds for any size, also in ``torch.export``.
+        """
         n, k = self.width, self.graphs.frequencies[0]
         device = self.graphs.eigenvalues.device
         self.present = torch.ones(1, n, dtype=torch.bool, device=device)
@@ -56,7 +59,7 @@ class PaddedGraphs:
         self.eigenvectors = self.graphs.eigenvectors.view(1, n, k)
 
     def _fill_with_many(self) -> Tensor:
-        """Returns the place of every graph's first node, -1 for graphs that are not here."""
+        """Fills the tensors; returns the place of each graph's first node, -1 if not a member."""
         graphs, device = self.graphs, self.graphs.eigenvalues.device
         members = torch.tensor(self.members, device=device)
         entries = [n * k for n, k in zip(graphs.sizes, graphs.frequencies, strict=True)]
@@ -77,7 +80,7 @@ class PaddedGraphs:
         return first
 
     def _starts(self, counts: Sequence[int]) -> Tensor:
-        """Where each graph's part begins among parts of the given lengths."""
+        """Returns where each graph starts if the graphs have these lengths."""
         lengths = torch.tensor(counts)
         return (lengths.cumsum(0) - lengths).to(self.graphs.eigenvalues.device)
 
@@ -85,16 +88,16 @@ class PaddedGraphs:
         return len(self.members)
 
     def importance(self, importance: Tensor) -> Tensor:
-        """``[heads, Σk] → [heads, B, K]``."""
+        """Arranges importances, ``[heads, Σk] → [heads, B, K]``."""
         picked = importance.index_select(1, self.frequency.flatten())
         return picked.view(-1, *self.frequency.shape)
 
     def heads_first(self, places: Tensor) -> Tensor:
-        """``[B·width, heads, C] → [heads, B, width, C]``."""
+        """Moves the heads first, ``[B·width, heads, C] → [heads, B, width, C]``."""
         return places.view(len(self), self.width, *places.shape[1:]).permute(2, 0, 1, 3)
 
     def pairs(self, packed: Tensor) -> Tensor:
-        """``[heads, Σn²] → [heads, B, width, width]``, 0 where there is no pair."""
+        """Arranges pairs, ``[heads, Σn²] → [heads, B, width, width]``; empty places are 0."""
         members = torch.tensor(self.members, device=packed.device)
         start = self._starts([n * n for n in self.graphs.sizes])[members, None]
         n = torch.tensor(self.graphs.sizes, device=packed.device)[members, None]
@@ -104,7 +107,7 @@ class PaddedGraphs:
         return packed[:, at * filled].masked_fill(~filled, 0.0)
 
     def each(self, pairs: Tensor) -> dict[int, Tensor]:
-        """``[heads, B, width, width]`` as one ``[heads, n, n]`` per member."""
+        """Splits ``[heads, B, width, width]`` into one ``[heads, n, n]`` per member."""
         return {
             g: pairs[:, b, : self.graphs.sizes[g], : self.graphs.sizes[g]]
             for b, g in enumerate(self.members)

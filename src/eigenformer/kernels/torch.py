@@ -1,8 +1,8 @@
-"""Exact attention in plain PyTorch, any device and type: memory O(H·Σn²) whatever φ's width.
+"""Exact attention in plain PyTorch, for any device and type. Memory is O(H·Σn²) for any width of φ.
 
-Two facts make it cheap. The score Σ_k u_k[i] u_k[j] φ₂(λ_k) is an ordinary product of queries
-U·φ₂(Λ) and keys U; and φ₁, a ReLU network of one variable, is linear between a few knots, so
-that evaluating it on a pair is a table lookup.
+Two facts make it cheap. First, the score Σ_k u_k[i] u_k[j] φ₂(λ_k) is an ordinary product of
+queries U·φ₂(Λ) and keys U. Second, φ₁ is a ReLU network of one variable and so is linear between a
+few knots; evaluating it on a pair is a table lookup.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import ScalarMLP
 
-# A graph joins a group if it has at least this share of the nodes of its largest member.
+# A graph joins a group if it has at least this share of the nodes of the group's largest graph.
 _SMALLEST_SHARE = 0.8
 
 
 class TorchAttention(AttentionKernel):
-    """Attention by groups of graphs of similar size, with φ₁ by its linear pieces."""
+    """Attention over groups of graphs of similar size, with φ₁ through its linear pieces."""
 
     name: ClassVar[Backend] = "torch"
 
     def __init__(self, graphs: RaggedGraphs) -> None:
         super().__init__(graphs)
         self.groups = [PaddedGraphs(graphs, members) for members in _similar_sizes(graphs.sizes)]
-        # One gather takes all nodes to their places in all groups, one more takes them back.
+        # One gather moves all nodes to their places in all groups; another moves them back.
         self.gather = torch.cat([group.node for group in self.groups])
         present = torch.cat([group.present.flatten() for group in self.groups])
         place = torch.arange(self.gather.size(0), device=present.device)
         self.place = torch.zeros_like(graphs.node_graph).index_add(0, self.gather, place * present)
-        # Rows of U have norm 1; those of a spectrum from elsewhere are bounded all the same.
+        # Rows of U have norm 1. Measuring the norms keeps the bound valid for any other spectrum.
         norms = [group.eigenvectors.square().sum(-1).amax() for group in self.groups]
         self.longest = torch.stack(norms).amax()
 
@@ -100,7 +100,7 @@ class TorchAttention(AttentionKernel):
         return PhiTable(importance.T, phi1.linear_pieces(-bound, bound))
 
     def _pad(self, nodes: Tensor | None) -> list[Any]:
-        """``[Σn, heads, C]`` as one ``[heads, B, width, C]`` per group; None for None."""
+        """Splits ``[Σn, heads, C]`` into ``[heads, B, width, C]`` per group; None stays None."""
         if nodes is None:
             return [None] * len(self.groups)
         places = nodes.index_select(0, self.gather)
@@ -109,7 +109,7 @@ class TorchAttention(AttentionKernel):
 
 
 def _similar_sizes(sizes: tuple[int, ...]) -> list[list[int]]:
-    """Graphs from the largest down, a new group whenever one would be padded too much."""
+    """Groups graphs from the largest down; one that needs too much padding starts a new group."""
     groups: list[list[int]] = []
     for graph in sorted(range(len(sizes)), key=lambda g: -sizes[g]):
         if not groups or sizes[graph] < _SMALLEST_SHARE * sizes[groups[-1][0]]:

@@ -1,7 +1,7 @@
-"""The networks: each takes a batch of graphs and gives predictions.
+"""The networks: each takes a batch of graphs and returns predictions.
 
-A network is a class of settings in ``config/model.py``, which says where its code is, and a
-:class:`Model` in a file here.
+A network consists of a :class:`Model` in a file here and a class of settings in
+``config/model.py``, which names that model.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __getattr__, __dir__ = lazy_names(
 
 
 def build_model(config: NetworkConfig, backend: Backend = "auto") -> Model:
-    """The network that its settings ask for, with new weights.
+    """Builds the network that the settings describe, with new weights.
 
     Args:
         config: The architecture.
-        backend: How attention is computed, where there is spectrum-aware attention.
+        backend: How spectrum-aware attention is computed, in networks that have it.
     """
     model: Model = find(config.network)(config)
     model.backend = backend

@@ -1,4 +1,4 @@
-"""What all networks have in common: what training, diagnosis and pages ask of them."""
+"""Base class of all networks: the interface that training, diagnosis and pages use."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from eigenformer.encoders import FeatureEncoder, checked_features
 from eigenformer.options import Backend
 
 Parts = dict[str, list[nn.Parameter]]
-"""Parameters by the part of a model that they belong to."""
+"""Parameters by the part of the model they belong to."""
 
 
 class Model(nn.Module):
-    """A network: node and edge encoders, anything, a pool and a head.
+    """A network: node and edge encoders, any layers, a pool and a head.
 
-    A subclass builds its modules in ``__init__`` and computes in ``forward``; those called
-    ``node_encoder``, ``edge_encoder`` and ``head`` are used by the methods here.
+    A subclass builds its modules in ``__init__`` and computes in ``forward``. The methods of this
+    class use the modules ``node_encoder``, ``edge_encoder`` and ``head``.
 
     Args:
         config: The architecture.
@@ -34,11 +34,11 @@ class Model(nn.Module):
     head: nn.Module
 
     backend: Backend = "auto"
-    """How attention is computed, where there is spectrum-aware attention. Not saved."""
+    """How spectrum-aware attention is computed, in networks that have it. Not saved."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
-        self.config = cast(ModelConfig, config)  # one more network is one more name there
+        self.config = cast(ModelConfig, config)  # a new network adds its settings to ModelConfig
 
     @property
     def needs_spectrum(self) -> bool:
@@ -50,11 +50,11 @@ class Model(nn.Module):
         raise NotImplementedError
 
     def features(self, batch: Data, node_graph: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The raw features of nodes and edges, checked against what the encoders know.
+        """Returns the raw features of nodes and edges, after checking that the encoders fit them.
 
         Args:
             batch: The graphs.
-            node_graph: ``[Σn]``, the graph of each node.
+            node_graph: Graph of each node, ``[Σn]``.
         """
         x = checked_features(batch, "x", self.node_encoder, node_graph)
         if self.edge_encoder is None:
@@ -63,18 +63,18 @@ class Model(nn.Module):
         return x, checked_features(batch, "edge_attr", self.edge_encoder, edge_graph)
 
     def pool(self, x: Tensor, node_graph: Tensor, num_graphs: int) -> Tensor | None:
-        """``[Σn, d] → [B, d]``; None where predictions are about nodes."""
+        """Pools nodes into graphs, ``[Σn, d] → [B, d]``; returns None for node tasks."""
         if self.config.pooling == "none":
             return None
         pool = global_add_pool if self.config.pooling == "sum" else global_mean_pool
         return pool(x, node_graph, num_graphs)
 
     def parts(self) -> Parts:
-        """All trainable parameters by what they are for, each once."""
+        """Returns all trainable parameters by their purpose, each once."""
         return self.completed({})
 
     def completed(self, parts: Mapping[str, Sequence[nn.Parameter]]) -> Parts:
-        """``parts`` without empty ones, and all other parameters by the module they are in."""
+        """Removes empty ``parts`` and adds all other parameters by the module that holds them."""
         result: Parts = {}
         seen: set[int] = set()
         for part, parameters in (*parts.items(), *self._by_module().items()):
@@ -85,7 +85,7 @@ class Model(nn.Module):
         return result
 
     def _by_module(self) -> Parts:
-        """Parameters by the module that holds them: a child, or a child of one in a list."""
+        """Returns parameters by module: a child of the model, or a child of one of its layers."""
         parts: Parts = {}
         for name, parameter in self.named_parameters():
             words = [word for word in name.split(".") if not word.isdigit()]
@@ -95,17 +95,17 @@ class Model(nn.Module):
 
     @property
     def output_bias(self) -> nn.Parameter | None:
-        """The bias that is added to every prediction, where the head ends with one."""
+        """Bias that the head adds to every prediction; None if its last module has no bias."""
         last = self.head[-1] if isinstance(self.head, nn.Sequential) else self.head
         return last.bias if isinstance(last, nn.Linear) else None
 
     @property
     def dtype(self) -> torch.dtype:
-        """What it computes in."""
+        """Type of the parameters, in which the network computes."""
         return next(self.parameters()).dtype
 
     def num_parameters(self) -> int:
-        """The number of trainable parameters; shared ones count once."""
+        """Returns the number of trainable parameters; shared parameters count once."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
     def save(self, folder: str | Path) -> None:
@@ -116,7 +116,7 @@ class Model(nn.Module):
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """A saved model, in evaluation mode. Nothing is unpickled."""
+        """Loads a saved model, in evaluation mode, without unpickling anything."""
         from eigenformer.model_folder import load_model
 
         model = load_model(folder)[0]

@@ -1,4 +1,4 @@
-"""The Eigenformer: a graph goes in, a prediction comes out."""
+"""The Eigenformer: predictions from graphs with their spectra."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from eigenformer.ragged import RaggedGraphs
 
 
 class Embedding(NamedTuple):
-    """Representations before the head: ``nodes`` ``[Σn, d]``, ``graphs`` ``[B, d]`` pooled from
-    them, or None for a node task.
+    """Representations before the head.
+
+    ``nodes`` is ``[Σn, d]``. ``graphs``, pooled from the nodes, is ``[B, d]``, or None for node
+    tasks.
     """
 
     graphs: Tensor | None
@@ -35,17 +37,19 @@ class Eigenformer(Model):
     r"""The graph transformer of `"Graph Transformers without Positional Encodings"
     <https://arxiv.org/abs/2401.17791>`_.
 
-    Encoders, ``config.layers`` times :class:`EigenformerLayer`, a pool and a head. Takes a
-    PyG ``Data`` or ``Batch`` whose graphs carry a spectrum, see :class:`LaplacianSpectrum`.
+    Consists of encoders, ``config.layers`` times :class:`EigenformerLayer`, a pool and a head.
+    Takes a PyG ``Data`` or ``Batch`` whose graphs have a spectrum, see
+    :class:`LaplacianSpectrum`.
 
     Args:
         config: The architecture.
-        backend: How attention is computed. An attribute that may be changed at any time; it is
-            not saved with the model.
-        norm: Instead of the norm that the settings name: another name, or what makes one.
-        feed_forward: The same for the feed-forward networks.
-        local_branch: The same for the local branches.
-        head: What makes the head, from the width and the number of outputs.
+        backend: How attention is computed. This attribute can be changed at any time and is not
+            saved with the model.
+        norm: Norm of the layers, instead of that in the settings: a name, or a function that
+            builds it.
+        feed_forward: Feed-forward network of the layers, given in the same way.
+        local_branch: Local branch of the layers, given in the same way.
+        head: Function that builds the head from the width and the number of outputs.
     """
 
     config: EigenformerConfig
@@ -118,13 +122,13 @@ class Eigenformer(Model):
 
     @classmethod
     def from_preset(cls, name: str, backend: Backend = "auto", **changes: Any) -> Self:
-        """One of the paper's models, with new weights; ``changes`` are other settings for it."""
+        """Builds the model of a preset, with new weights; ``changes`` override its settings."""
         config = load_preset(name).model.replace(**changes)
         assert isinstance(config, EigenformerConfig)
         return cls(config, backend)
 
     def parts(self) -> Parts:
-        """All trainable parameters by what they are for, each once."""
+        """Returns all trainable parameters by their purpose, each once."""
         names = ("node_encoder", "edge_encoder", "input_norm", "node_potentials", "head")
         modules = {name: getattr(self, name) for name in (*names, "degree_scaler")}
         own = {name: [*m.parameters()] if m is not None else [] for name, m in modules.items()}
@@ -166,7 +170,7 @@ class Eigenformer(Model):
 
         Args:
             batch: The graphs, with their spectra.
-            return_attention: Whether to return also the attention as ``attention[layer][graph]``,
+            return_attention: Whether to also return the attention as ``attention[layer][graph]``,
                 each ``[heads, n, n]``.
         """
         x, edge_attr, graphs = self._prepare(batch)
@@ -182,20 +186,20 @@ class Eigenformer(Model):
         graphs: AttentionKernel,
         attention: list[list[Tensor]] | None = None,
     ) -> Tensor:
-        """The prediction from raw features and a prepared structure, nothing checked.
+        """Predicts from raw features and a prepared kernel, without checking them.
 
-        Appends each layer's attention to ``attention`` where that is given.
+        If ``attention`` is given, the attention of each layer is appended to it.
         """
         embedding = self._represent(x, edge_attr, graphs, attention)
         return self.head(embedding.nodes if embedding.graphs is None else embedding.graphs)
 
     def embed(self, batch: Data) -> Embedding:
-        """The representations before the head: of graphs and of nodes."""
+        """Returns the representations of graphs and nodes before the head."""
         return self._represent(*self._prepare(batch))
 
     @torch.compiler.disable
     def _prepare(self, batch: Data) -> tuple[Tensor, Tensor | None, AttentionKernel]:
-        """What does not depend on the weights: the features, checked, and the structure."""
+        """Returns what does not depend on the weights: the checked features and the kernel."""
         graphs = RaggedGraphs.from_data(batch, self.dtype)
         x, edge_attr = self.features(batch, graphs.node_graph)
         check_batch_norm(self, graphs.num_nodes)
@@ -219,7 +223,7 @@ class Eigenformer(Model):
         scaler = self.degree_scaler
         scale = None if scaler is None else scaler.scale(graphs.graphs.degrees)
         attentions: list[Any] = [layer.attention for layer in self.layers]
-        with torch.autocast(x.device.type, enabled=False):  # as the attention itself
+        with torch.autocast(x.device.type, enabled=False):  # as for the attention itself
             tables = graphs.tables([(a.phi1, a.phi2) for a in attentions])
         for layer, table in zip(self.layers, tables, strict=True):
             x = layer(x, graphs, edges, scale, attention is not None, table)

@@ -1,4 +1,4 @@
-"""Message-passing networks of PyG, with the encoders, the pool and the head of all models."""
+"""Message-passing networks from PyG, with the encoders, the pool and the head of all models."""
 
 from __future__ import annotations
 
@@ -20,21 +20,25 @@ from eigenformer.options import Convolution
 from eigenformer.parts import make_head
 from eigenformer.ragged import checked_edges, graph_of_nodes
 
-# Those that PyG has as whole networks, and that see no edge features.
+# Networks that PyG provides as a whole, and that use no edge features.
 _WHOLE = {"gcn": GCN, "gin": GIN}
-# GPS on ZINC, in "Recipe for a General, Powerful, Scalable Graph Transformer".
+# Size of GPS on ZINC in "Recipe for a General, Powerful, Scalable Graph Transformer".
 _GPS_LAYERS, _GPS_WIDTH = 10, 64
 
 
 class MessagePassing(Model):
-    """A message-passing network of PyG. Sees nodes, edges and, by convolution, edge features.
+    """A message-passing network from PyG.
 
-    ``gcn``, ``gin`` and ``gine`` are `"Semi-supervised Classification with Graph Convolutional
-    Networks" <https://arxiv.org/abs/1609.02907>`_, `"How Powerful are Graph Neural Networks?"
-    <https://arxiv.org/abs/1810.00826>`_ and `"Strategies for Pre-training Graph Neural Networks"
-    <https://arxiv.org/abs/1905.12265>`_; ``gated`` is `"Residual Gated Graph ConvNets"
-    <https://arxiv.org/abs/1711.07553>`_; ``gps`` is GINE beside attention, `"Recipe for a General,
-    Powerful, Scalable Graph Transformer" <https://arxiv.org/abs/2205.12454>`_.
+    It uses nodes, edges and, depending on the convolution, edge features. The convolutions are:
+
+    * ``gcn``: `"Semi-supervised Classification with Graph Convolutional Networks"
+      <https://arxiv.org/abs/1609.02907>`_
+    * ``gin``: `"How Powerful are Graph Neural Networks?" <https://arxiv.org/abs/1810.00826>`_
+    * ``gine``: `"Strategies for Pre-training Graph Neural Networks"
+      <https://arxiv.org/abs/1905.12265>`_
+    * ``gated``: `"Residual Gated Graph ConvNets" <https://arxiv.org/abs/1711.07553>`_
+    * ``gps``: GINE beside attention, from `"Recipe for a General, Powerful, Scalable Graph
+      Transformer" <https://arxiv.org/abs/2205.12454>`_
 
     Args:
         config: The architecture.
@@ -84,7 +88,10 @@ def make_layers(
     heads: int = 4,
     attention_dropout: float = 0.0,
 ) -> nn.Module:
-    """The layers alone, which take encoded nodes, ``edge_index``, encoded edges, node_graph."""
+    """Builds the layers alone.
+
+    They take the encoded nodes, ``edge_index``, the encoded edges and ``node_graph``.
+    """
     if convolution in _WHOLE:
         return _WholeNetwork(convolution, layers, width, dropout)
 
@@ -102,8 +109,9 @@ def make_layers(
 
 
 class _Convolutions(nn.Module):
-    """Convolutions, each followed by batch norm, ReLU, dropout and a residual, all of which
-    GPSConv has inside.
+    """Convolutions, each followed by batch norm, ReLU, dropout and a residual connection.
+
+    GPSConv contains these itself.
     """
 
     def __init__(self, layers: list[nn.Module], width: int, dropout: float) -> None:
@@ -127,7 +135,7 @@ class _Convolutions(nn.Module):
 
 
 class _WholeNetwork(nn.Module):
-    """GCN or GIN, with a sparse product instead of one message per edge."""
+    """GCN or GIN, computed with a sparse product instead of one message per edge."""
 
     def __init__(self, convolution: str, layers: int, width: int, dropout: float) -> None:
         super().__init__()
@@ -138,15 +146,17 @@ class _WholeNetwork(nn.Module):
     ) -> Tensor:
         ones = x.new_ones(edge_index.size(1))
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse ")  # PyTorch calls its CSR a beta
+            warnings.filterwarnings("ignore", message="Sparse ")  # CSR is in beta in PyTorch
             pairs = torch.sparse_coo_tensor(edge_index.flip(0), ones, (len(x), len(x)))
             adjacency = pairs.to_sparse_csr()  # Aᵀ in compressed rows
         return self.network(x, adjacency)
 
 
 def comparable(convolution: Convolution, like: EigenformerConfig) -> MessagePassingConfig:
-    """A network to compare an Eigenformer with: the same layers, encoders and outputs, and the
-    widest with no more parameters; GPS as it was published, ten layers of width 64.
+    """Returns the settings of a network to compare an Eigenformer with.
+
+    It has the same encoders and outputs, as many layers, and the largest width that needs no more
+    parameters. GPS is an exception: it has ten layers of width 64, as published.
     """
     layers = _GPS_LAYERS if convolution == "gps" else like.layers
 
@@ -170,10 +180,10 @@ def comparable(convolution: Convolution, like: EigenformerConfig) -> MessagePass
 
 
 def widest(make: Callable[[int], nn.Module], parameters: int) -> int:
-    """The largest width of a network that has no more parameters than this; at least 1."""
+    """Returns the largest width, at least 1, of a network with at most this many parameters."""
 
     def size(width: int) -> int:
         return sum(p.numel() for p in make(width).parameters())
 
-    with torch.device("meta"):  # shapes only: nothing is allocated or drawn
+    with torch.device("meta"):  # shapes only: no memory, no random numbers
         return max(bisect.bisect(range(1, 1024), parameters, key=size), 1)

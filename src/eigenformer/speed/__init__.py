@@ -1,7 +1,7 @@
-"""Speed and memory of a training step, side by side with other graph networks.
+"""Time and memory of a training step, compared with other graph networks.
 
-Every measurement runs in a process of its own, so that its peak of memory is its own. What is
-compared are processor times: on a machine that others use too, wall clocks tell little.
+Every measurement runs in its own process, so that measurements do not share their peak memory.
+Processor times are compared, because wall-clock times mean little on a shared machine.
 """
 
 from eigenformer.speed.measuring import Measurement, measure, measure_here

@@ -1,4 +1,4 @@
-"""``python -m eigenformer.speed '{"model": "native"}'``: one measurement, in this process."""
+"""``python -m eigenformer.speed '{"model": "native"}'`` runs one measurement in this process."""
 
 import dataclasses
 import json

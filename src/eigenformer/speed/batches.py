@@ -1,4 +1,4 @@
-"""The graphs that are measured on: those of a prepared archive, or random ones of its sizes."""
+"""The graphs used in measurements: from a prepared archive, or random graphs of similar sizes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from eigenformer.speed.setups import WORKLOADS, Setup, Workload
 
 
 def find_archive(workload: str, cache_dir: Path) -> Path | None:
-    """The workload's own graphs, where they were prepared."""
+    """Returns the archive with the graphs of a workload; None if it was not prepared."""
     for name in WORKLOADS[workload].datasets:
-        # PATTERN's folder also tells how many graphs were drawn.
+        # The name of PATTERN's folder also contains the number of generated graphs.
         for manifest in sorted(cache_dir.glob(f"{name}*/manifest.json")):
             return manifest.parent
     return None
 
 
 def make_batch(setup: Setup) -> Batch:
-    """The batch of one measurement, with spectra and with the features its model takes."""
+    """Builds the batch of one measurement, with spectra and the features that its model needs."""
     load = WORKLOADS[setup.workload]
     spectrum = LaplacianSpectrum()
     if setup.nodes is not None:
@@ -52,7 +52,7 @@ def _from_archive(folder: str, load: Workload) -> list[Data]:
 
 
 def _random_graph(nodes: int, degree: float) -> Data:
-    """A path through all nodes, which keeps it connected, and random edges."""
+    """Builds a graph from random edges and a path through all nodes, which keeps it connected."""
     path = torch.arange(nodes)
     random = torch.randint(nodes, (2, max(0, int(nodes * (degree - 2) / 2))))
     edges = torch.cat([torch.stack([path[:-1], path[1:]]), random], 1)
@@ -61,7 +61,7 @@ def _random_graph(nodes: int, degree: float) -> Data:
 
 
 def _add_features(graph: Data, setup: Setup) -> None:
-    """Random features of the kind that the model's encoders take, where there are none."""
+    """Adds random features that fit the encoders of the model, if features are missing."""
     config = setup.config()
     for name, spec, rows in (
         ("x", config.node_encoder, graph.num_nodes or 0),

@@ -22,9 +22,9 @@ from eigenformer.speed.subjects import make_model
 
 @dataclass(frozen=True)
 class Measurement:
-    """Processor seconds, wall-clock seconds, megabytes above the level before the step.
+    """Processor seconds, wall-clock seconds, and megabytes in addition to those before the step.
 
-    With several threads, processor time includes that of threads that wait for others.
+    With several threads, processor time includes that of threads waiting for others.
     """
 
     cpu: float
@@ -33,7 +33,7 @@ class Measurement:
     parameters: int
 
     def best(self, other: Measurement) -> Measurement:
-        """The lesser time and memory of two measurements of the same setup."""
+        """Returns the smaller times and memory of two measurements of the same setup."""
         return Measurement(
             min(self.cpu, other.cpu),
             min(self.wall, other.wall),
@@ -43,7 +43,7 @@ class Measurement:
 
 
 def measure(setup: Setup) -> Measurement | None:
-    """Measures in a new process; None where it failed, for want of memory for instance."""
+    """Measures in a new process; returns None if it fails, for example for lack of memory."""
     source = str(Path(__file__).parents[2])
     path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
@@ -65,7 +65,7 @@ def measure_here(setup: Setup) -> Measurement:
         if setup.part == "step":
             optimizer.step()
 
-    # Libraries load and buffers grow once, on two graphs: not what is asked for.
+    # Loading libraries and growing buffers happen once, on two graphs, and are not measured.
     if setup.nodes is None:
         step(Batch.from_data_list(batch.to_data_list()[:2]))
     before = _memory("VmRSS")
@@ -83,7 +83,7 @@ def measure_here(setup: Setup) -> Measurement:
 
 
 def _memory(field: str) -> float:
-    """VmRSS or VmHWM of this process, in megabytes."""
+    """Returns VmRSS or VmHWM of this process in megabytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1]) / 1024
@@ -91,5 +91,5 @@ def _memory(field: str) -> float:
 
 
 def _forget_peak() -> None:
-    """Sets VmHWM to the memory in use now."""
+    """Resets VmHWM to the memory currently in use."""
     Path("/proc/self/clear_refs").write_text("5")

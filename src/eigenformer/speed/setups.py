@@ -1,4 +1,4 @@
-"""What is measured: models, batches, and how they are made to grow."""
+"""What is measured: models and batches, and how their sizes grow."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ PEERS = ("gps", "gated", "gine")
 class Workload:
     """A batch of a benchmark's graphs, and the preset that is trained on it.
 
+    The graphs are random if none of the archives is in the cache.
+
     Args:
-        preset: The model.
-        datasets: Prepared archives to take the graphs from, where one of them is in the cache.
-        graphs: Graphs in a batch.
-        low: Otherwise random graphs, with so many nodes the smallest.
-        high: Nodes of the largest; sizes are uniform in between.
-        degree: Neighbours of a node.
+        preset: Preset of the model.
+        datasets: Prepared archives to take the graphs from, if one of them is in the cache.
+        graphs: Number of graphs per batch.
+        low: Number of nodes of the smallest random graph.
+        high: Number of nodes of the largest random graph; sizes are uniform in between.
+        degree: Number of neighbours per node in random graphs.
     """
 
     preset: str
@@ -48,14 +50,15 @@ class Setup:
 
     Args:
         model: ``literal``, ``torch``, ``native`` or one of the peers.
-        workload: Name of a workload.
-        archive: Folder of the prepared archive its graphs are from; None for random graphs.
-        threads: Of PyTorch, and so of the native kernel.
-        repeats: Steps measured, of which the fastest counts.
-        part: ``step`` is forward, backward and optimiser of the whole model, ``attention`` is
-            forward and backward of one attention layer.
-        nodes: Instead of the workload's: one graph of so many nodes, with 64 frequencies at most.
-        changes: Settings of the model other than the preset's.
+        workload: Name of the workload.
+        archive: Folder of the prepared archive with the graphs; None for random graphs.
+        threads: Number of threads of PyTorch, which the native kernel also uses.
+        repeats: Number of measured steps; the fastest one counts.
+        part: What is measured: ``step`` is forward, backward and optimiser of the whole model,
+            ``attention`` is forward and backward of one attention layer.
+        nodes: Number of nodes of a single graph that replaces the graphs of the workload; it has
+            at most 64 frequencies.
+        changes: Settings that replace those of the preset's model.
     """
 
     model: str
@@ -68,14 +71,17 @@ class Setup:
     changes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def config(self) -> EigenformerConfig:
-        """The architecture that is measured, or that the peers are compared to."""
+        """Returns the architecture that is measured, or that the peers are compared with."""
         config = load_preset(WORKLOADS[self.workload].preset).model.replace(**self.changes)
         assert isinstance(config, EigenformerConfig)
         return config
 
 
 def steps(archives: dict[str, str | None], threads: Sequence[int]) -> Iterator[Setup]:
-    """A training step of every model on every workload, given with its archive or None."""
+    """Yields a training step of every model on every workload.
+
+    ``archives`` maps each workload to its archive, or to None for random graphs.
+    """
     for workload, archive in archives.items():
         for count in threads:
             for model in (*BACKENDS, *PEERS):
@@ -84,7 +90,7 @@ def steps(archives: dict[str, str | None], threads: Sequence[int]) -> Iterator[S
 
 
 def growth() -> Iterator[tuple[str, int, Setup]]:
-    """How time and memory grow with nodes, with φ's width and with heads."""
+    """Yields setups that show how time and memory grow with nodes, the width of φ, and heads."""
     largest = {"literal": 256, "torch": 1024, "native": 4096}
     for model in BACKENDS:
         for nodes in (16, 32, 64, 128, 256, 512, 1024, 2048, 4096):
@@ -99,7 +105,7 @@ def growth() -> Iterator[tuple[str, int, Setup]]:
 
 
 def literal_gigabytes(setup: Setup) -> float:
-    """About what the literal implementation keeps: three tensors of B·H·N²·p numbers a layer."""
+    """Estimates the memory of the literal kernel: three tensors of B·H·N²·p numbers per layer."""
     config, load = setup.config(), WORKLOADS[setup.workload]
     graphs, nodes = (load.graphs, load.high) if setup.nodes is None else (1, setup.nodes)
     layers = config.layers if setup.part == "step" else 1

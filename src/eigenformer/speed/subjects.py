@@ -1,4 +1,4 @@
-"""The models that are measured: the Eigenformer by each backend, and its peers from PyG."""
+"""The measured models: the Eigenformer with each backend, and its peers from PyG."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eigenformer.speed.setups import PEERS, Setup
 
 
 def make_model(setup: Setup) -> nn.Module:
-    """A module that takes a batch and returns a tensor to sum."""
+    """Builds a module that takes a batch and returns a tensor to sum."""
     config = setup.config()
     if setup.model in PEERS:
         return _peer(cast(Convolution, setup.model), config)
@@ -27,7 +27,7 @@ def make_model(setup: Setup) -> nn.Module:
 
 
 class _Attention(nn.Module):
-    """One attention layer, without edges, on given nodes."""
+    """One attention layer without edge features, on constant nodes."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class _Attention(nn.Module):
 
 
 class _Peer(nn.Module):
-    """The layers of a message-passing network, on features that are encoded already."""
+    """The layers of a message-passing network, on encoded features."""
 
     def __init__(self, convolution: Convolution, layers: int, width: int) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class _Peer(nn.Module):
         self.features: dict[int, tuple[Tensor, Tensor]] = {}
 
     def forward(self, data: Data) -> Tensor:
-        if id(data) not in self.features:  # made once per batch: no part of a step
+        if id(data) not in self.features:  # made once per batch, not in every step
             x, edges = (torch.randn(n or 0, self.width) for n in (data.num_nodes, data.num_edges))
             self.features[id(data)] = x, edges
         x, edges = self.features[id(data)]
@@ -66,7 +66,7 @@ class _Peer(nn.Module):
 
 
 def _peer(convolution: Convolution, like: EigenformerConfig) -> nn.Module:
-    """As large as :func:`comparable` would make it, counted without encoders and head."""
+    """Builds a peer sized as in :func:`comparable`, but counting the parameters of layers only."""
     if convolution == "gps":
         config = comparable(convolution, like)
         return _Peer(convolution, config.layers, config.hidden_dim)

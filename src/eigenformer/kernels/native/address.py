@@ -1,4 +1,4 @@
-"""Addresses of tensors, for the library: checked before they are taken."""
+"""Addresses of tensors for the library; every tensor is checked first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ def address(
     shape: tuple[int, ...],
     dtype: torch.dtype = torch.float32,
 ) -> int | None:
-    """Where the tensor lies; None for None. An error if it is not what the library expects."""
+    """Returns the address of a tensor; None for None.
+
+    Raises an error if the tensor is not what the library expects.
+    """
     if x is None:
         return None
     if not x.is_cpu or x.dtype != dtype:
@@ -24,9 +27,9 @@ def address(
     if not x.is_contiguous():
         raise ValueError(f"{name}: must be contiguous")
     if not x.numel():
-        # An empty array has no address; the library would take it for a missing one.
+        # An empty tensor has no address, and the library would treat it as missing.
         return _NOTHING.data_ptr()
-    # A storage can be freed, or shrunk, below a tensor that still has its shape.
+    # The storage can be freed or shrunk while the tensor still has its shape.
     end = (x.storage_offset() + x.numel()) * x.element_size()
     if x.untyped_storage().nbytes() < end:
         raise ValueError(f"{name}: its memory was freed")

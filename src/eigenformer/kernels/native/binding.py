@@ -1,4 +1,4 @@
-"""The compiled library behind its C interface: loaded once, or the reason why it is not there."""
+"""The compiled library behind its C interface: loaded once, or a reason why it is missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from eigenformer.kernels.native.structures import (
 
 
 class Library:
-    """The functions of the compiled library; a failure is a ``ValueError``."""
+    """The functions of the compiled library. They raise a ``ValueError`` if they fail."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,17 +46,17 @@ class Library:
 
     @property
     def instructions(self) -> str:
-        """The instruction set in use, chosen on this machine."""
+        """Instruction set in use, chosen for this machine."""
         return str(self._library.eigenformer_instructions().decode())
 
     def use_instructions(self, name: str) -> None:
-        """Computes with another instruction set than the best one, to compare them."""
+        """Selects another instruction set than the best one, for comparisons."""
         if self._library.eigenformer_use_instructions(name.encode()):
             raise ValueError(f"'{name}' was not compiled, or is not of this processor")
 
     @property
     def shares_threads(self) -> bool:
-        """Whether the threads are those of PyTorch's OpenMP runtime."""
+        """Whether the library uses the threads of PyTorch's OpenMP runtime."""
         return bool(self._library.eigenformer_shares_threads())
 
     def forward(self, call: AttentionCall) -> None:
@@ -64,17 +64,17 @@ class Library:
         self._call(self._library.eigenformer_forward, ctypes.byref(call))
 
     def backward(self, call: AttentionCall, gradients: Gradients) -> None:
-        """Fills ``gradients`` but for ``d_out``, which is given."""
+        """Fills ``gradients``, except for ``d_out``, which is an input."""
         arguments = ctypes.byref(call), ctypes.byref(gradients)
         self._call(self._library.eigenformer_backward, *arguments)
 
     def evaluate(self, evaluation: Evaluation, backward: bool = False) -> None:
-        """Evaluates scalar functions, or fills the gradients of their pieces."""
+        """Evaluates scalar functions or, with ``backward``, fills the gradients of their pieces."""
         arguments = ctypes.byref(evaluation), ctypes.c_int(backward)
         self._call(self._library.eigenformer_evaluate, *arguments)
 
     def linear_pieces(self, networks: Networks) -> int:
-        """Fills what there is room for; returns how many pieces the function with the most has."""
+        """Fills as many pieces as there is room for; returns the largest number of any function."""
         segments = ctypes.c_int64()
         arguments = ctypes.byref(networks), ctypes.byref(segments)
         self._call(self._library.eigenformer_linear_pieces, *arguments)
@@ -85,7 +85,7 @@ class Library:
         self._call(self._library.eigenformer_linear_pieces_backward, ctypes.byref(networks))
 
     def dropout(self, sizes: Tensor, heads: int, dropout: float, seed: int) -> Tensor:
-        """The factors that dropout applies, ``[heads, Σn²]``."""
+        """Returns the factors that dropout applies, ``[heads, Σn²]``."""
         sizes = sizes.to("cpu", torch.long).contiguous()
         keep = torch.empty(heads, int(sizes.square().sum()))
         self._call(
@@ -103,7 +103,7 @@ class Library:
     def longest_row(
         self, first_node: Tensor, first_frequency: Tensor, eigenvectors: Tensor
     ) -> float:
-        """max_i ‖u[i]‖² over the rows of all U, which lie flat, one after the other."""
+        """Returns max_i ‖u[i]‖² over the rows of all U, which are flattened and concatenated."""
         graphs = len(first_node) - 1
         if graphs < 1:
             raise ValueError("first_node: expected at least one graph")
@@ -128,7 +128,7 @@ class Library:
 
 @cache
 def load() -> tuple[Library | None, str]:
-    """The library, or None and the reason."""
+    """Returns the library, or None and the reason why it is missing."""
     folder = Path(__file__).parent
     for suffix in importlib.machinery.EXTENSION_SUFFIXES:
         path = folder / f"_native{suffix}"
@@ -144,7 +144,7 @@ def load() -> tuple[Library | None, str]:
 
 
 def library() -> Library:
-    """The library, or a ``ValueError`` that says why it is not there."""
+    """Returns the library, or raises a ``ValueError`` with the reason why it is missing."""
     found, reason = load()
     if found is None:
         raise ValueError(f"native attention: {reason}")

@@ -1,4 +1,4 @@
-"""Attention by the native library, behind the interface of all kernels."""
+"""The kernel that computes attention with the native library."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import LinearPieces, ScalarMLP
 
-# Sums over all edges of a kind are kept per thread: up to so many kinds.
+# Each thread keeps sums over all edges of a kind, for at most this many kinds.
 _FEW_KINDS = 256
-# A factor costs a row about as much as a channel of an edge.
+# For a row, a factor costs about as much as a channel of an edge.
 _FEW_FACTORS = 8
 
 
 class NativeAttention(AttentionKernel):
-    """Attention by compiled code on the CPU, in float32, memory O(Σn·d) whatever the graphs.
+    """Attention in compiled code on the CPU, in float32. Memory is O(Σn·d) for any graphs.
 
-    What single calls ask for beyond that, see :meth:`unsupported`, it leaves to
+    Calls that it does not support, see :meth:`unsupported`, are passed to
     :class:`TorchAttention`.
     """
 
@@ -47,9 +47,10 @@ class NativeAttention(AttentionKernel):
         reason = self.unsupported(Request(given.dtype, given.device.type))
         if reason is not None:
             raise TypeError(f"native attention: {reason}")
-        library = binding.library()  # an error here rather than in the middle of a step
+        library = binding.library()  # raise an error here rather than in the middle of a step
         self.first_node, self.first_frequency = _first(graphs.sizes), _first(graphs.frequencies)
-        # Edges sorted by target, then by source, which is counted from its graph's first node.
+        # Edges are sorted by target, then by source. Sources are counted from the first node of
+        # their graph.
         source, target = graphs.edge_index
         self.edge_order = (target * graphs.num_nodes + source).argsort()
         local = source - self.first_node[graphs.node_graph[source]]
@@ -84,7 +85,7 @@ class NativeAttention(AttentionKernel):
 
     @cached_property
     def fallback(self) -> TorchAttention:
-        """The same batch, for what the library does not do."""
+        """Kernel of the same batch, for calls that the library does not support."""
         return TorchAttention(self.graphs)
 
     def attend(
@@ -100,16 +101,16 @@ class NativeAttention(AttentionKernel):
         )
         if self.unsupported(request) is not None:
             return self.fallback.attend(terms, dropout, keep, return_attention)
-        # The seed comes from PyTorch's generator: torch.manual_seed makes dropout repeatable.
+        # The seed comes from PyTorch's generator, so torch.manual_seed makes dropout repeatable.
         seed = torch.randint(2**62, ()) if dropout else torch.zeros((), dtype=torch.long)
         return self.attend_seeded(terms, dropout, seed), None
 
     def attend_seeded(self, terms: AttentionTerms, dropout: float, seed: Tensor) -> Tensor:
-        """One layer's attention, with dropout drawn from ``seed``, see :meth:`keep`."""
+        """Computes the attention of one layer, with dropout from ``seed``, see :meth:`keep`."""
         return ops.attention(*self.inputs(terms, dropout, seed))[0]
 
     def inputs(self, terms: AttentionTerms, dropout: float, seed: Tensor) -> ops.Inputs:
-        """What the operator takes."""
+        """Returns the inputs of the operator."""
         table = terms.table or self.tables([(terms.phi1, terms.phi2)])[0]
         shared = _few_kinds(terms.edges)
         edges = terms.edges if shared or _few_factors(terms.edges) else terms.edges.by_edge()
@@ -147,7 +148,10 @@ class NativeAttention(AttentionKernel):
         return self.fallback.tables(phis)
 
     def _tables(self, phis: Sequence[tuple[Any, Any]]) -> list[PhiTable]:
-        """φ₂ at the eigenvalues, and φ₁'s linear pieces, of networks of one shape, together."""
+        """Evaluates φ₂ at the eigenvalues, and the linear pieces of φ₁, for all layers together.
+
+        All networks must have the same shape.
+        """
         phi1, phi2 = zip(*phis, strict=True)
         heads: int = phi1[0].heads
         values = self.graphs.eigenvalues
@@ -161,7 +165,10 @@ class NativeAttention(AttentionKernel):
         return [PhiTable(own, LinearPieces(*parts)) for own, *parts in by_layer]
 
     def keep(self, heads: int, dropout: float, seed: Tensor) -> Tensor:
-        """The factors that dropout applies for ``seed``, ``[heads, Σn²]``: for other kernels."""
+        """Returns the factors that dropout applies for ``seed``, ``[heads, Σn²]``.
+
+        They can be passed to other kernels.
+        """
         sizes = torch.tensor(self.graphs.sizes)
         return binding.library().dropout(sizes, heads, dropout, int(seed))
 
@@ -175,12 +182,12 @@ def _few_kinds(edges: EdgeTerms) -> bool:
 
 def _few_factors(edges: EdgeTerms) -> bool:
     a = edges.coefficients
-    # The library has no gradient for them: they are data, as a rule.
+    # The library has no gradients for coefficients, which are usually data.
     return a is not None and a.size(1) <= _FEW_FACTORS and not a.requires_grad
 
 
 def _shape(phi: ScalarFunction) -> tuple[int, ...] | None:
-    """What networks must have in common to be evaluated together; None if it cannot be done."""
+    """Returns the shape that networks evaluated together must share; None if unsupported."""
     if not isinstance(phi, ScalarMLP) or not _fits(phi.weights[0]):
         return None
     return phi.heads, phi.width, phi.depth
@@ -191,7 +198,7 @@ def _fits(x: Tensor) -> bool:
 
 
 def _linear_pieces(functions: Sequence[Any], low: Tensor, high: Tensor) -> LinearPieces:
-    """The linear pieces of several networks, all heads side by side."""
+    """Returns the linear pieces of several networks, all heads concatenated."""
     count = len(functions) * functions[0].heads
     weights = [weight for f in functions for weight in f.weights]
     biases = [bias for f in functions for bias in f.biases]
@@ -200,7 +207,7 @@ def _linear_pieces(functions: Sequence[Any], low: Tensor, high: Tensor) -> Linea
 
 
 def _first(counts: Sequence[int] | Tensor) -> Tensor:
-    """Where each starts, and where the last one ends."""
+    """Returns where each item starts, followed by where the last one ends."""
     first = torch.zeros(len(counts) + 1, dtype=torch.long)
     torch.cumsum(torch.as_tensor(counts), 0, out=first[1:])
     return first

@@ -22,17 +22,17 @@ _SCHEMA = "Tensor[] weights, Tensor[] biases, Tensor low, Tensor high, int modul
 def linear_pieces(
     weights: Sequence[Tensor], biases: Sequence[Tensor], low: Tensor, high: Tensor, modules: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Knots, slopes and intercepts of all heads of all modules, as in ``LinearPieces``.
+    """Returns knots, slopes and intercepts of all heads of all modules, as in ``LinearPieces``.
 
     Args:
-        weights: Of one module after the other, layer by layer, ``[heads, out, in]``.
-        biases: Likewise, ``[heads, out]``.
+        weights: Weights ``[heads, out, in]``, module after module, layer by layer.
+        biases: Biases ``[heads, out]``, in the same order.
         low: Lower ends of the ranges, one per head and module.
-        high: Upper ends.
-        modules: How many networks of several heads there are.
+        high: Upper ends of the ranges.
+        modules: Number of modules, each a network with several heads.
     """
     functions = len(low)
-    # Units of all layers switch once or twice in the range, as a rule.
+    # A unit of any layer usually switches once or twice in the range.
     segments = 1 + 2 * sum(bias.size(1) for bias in biases[: len(biases) // max(modules, 1) - 1])
     room = 0
     while room < segments:
@@ -63,7 +63,7 @@ def linear_pieces_backward(
     d_slopes: Tensor,
     d_intercepts: Tensor,
 ) -> list[Tensor]:
-    """The gradients of all weights, then of all biases."""
+    """Returns the gradients of all weights, then of all biases."""
     d_weights, d_biases = ([torch.empty_like(x) for x in part] for part in (weights, biases))
     gradients = d_slopes, d_intercepts
     networks = _networks(weights, biases, low, high, modules, gradients, (d_weights, d_biases))
@@ -75,7 +75,7 @@ def linear_pieces_backward(
 def _(
     weights: Sequence[Tensor], biases: Sequence[Tensor], low: Tensor, high: Tensor, modules: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    # How many there are depends on the weights.
+    # The number of knots depends on the weights.
     knots = torch.library.get_ctx().new_dynamic_size()
     sizes = knots, knots + 1, knots + 1
     a, b, c = (low.new_empty(len(low), size) for size in sizes)
@@ -116,8 +116,9 @@ def _networks(
     pieces: Sequence[Tensor],
     gradients: Sequence[Sequence[Tensor]] = ((), ()),
 ) -> Networks:
-    """The library's view of networks, ``pieces`` being knots, slopes and intercepts, or the
-    gradients of the last two.
+    """Returns the structure that describes networks to the library.
+
+    ``pieces`` are knots, slopes and intercepts, or the gradients of slopes and intercepts.
     """
     if modules < 1 or len(weights) % modules or len(weights) != len(biases):
         raise ValueError("weights, biases: expected as many of each for every module")

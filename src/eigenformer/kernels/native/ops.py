@@ -1,4 +1,4 @@
-"""Native attention as PyTorch operators, with gradients and shapes known to the compiler."""
+"""Native attention as PyTorch operators, with gradients, and with shapes for the compiler."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from eigenformer.kernels.native.binding import library
 from eigenformer.kernels.native.structures import AttentionCall, Evaluation, Gradients
 
 NO_FEATURES, IDENTITY, SIGNED_SQRT = 0, 1, 2
-"""ψ as the library knows it."""
+"""Values of ψ in the library."""
 
 
 class Inputs(NamedTuple):
-    """What the operator takes. Shapes are those of structures.h."""
+    """Inputs of the operator, with the shapes that structures.h describes."""
 
     first_node: Tensor
     first_frequency: Tensor
@@ -40,7 +40,7 @@ class Inputs(NamedTuple):
     shared_kinds: bool
 
     def differentiable(self) -> tuple[Tensor | None, ...]:
-        """Those that have gradients, in the order of :data:`DIFFERENTIABLE`."""
+        """Returns the inputs that have gradients, in the order of :data:`DIFFERENTIABLE`."""
         return tuple(getattr(self, name) for name in DIFFERENTIABLE)
 
 
@@ -54,7 +54,7 @@ DIFFERENTIABLE = (
     "edge_logits",
     "edge_values",
 )
-"""The inputs that have gradients."""
+"""Names of the inputs that have gradients."""
 
 _NAMES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "int", bool: "bool"}
 _SCHEMA = ", ".join(f"{_NAMES[kind]} {name}" for name, kind in get_type_hints(Inputs).items())
@@ -65,10 +65,10 @@ _TENSORS = _SCHEMA.count("Tensor")
     "eigenformer::attention", mutates_args=(), schema=f"({_SCHEMA}) -> (Tensor, Tensor, Tensor)"
 )
 def attention(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Attention over a ragged batch, from :class:`Inputs`.
+    """Computes attention over a ragged batch from :class:`Inputs`.
 
-    Returns what each node attends to, ``[Σn, heads, C]``, and of each row of the softmax the
-    largest logit and one over the sum, ``[Σn, heads]``.
+    Returns the attended values of each node, ``[Σn, heads, C]``, and for each row of the softmax
+    the largest logit and the inverse of the sum, ``[Σn, heads]``.
     """
     inputs = Inputs(*arguments)
     outputs = _outputs(inputs)
@@ -83,7 +83,7 @@ def attention(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     f" -> ({', '.join(['Tensor'] * 8)})",
 )
 def attention_backward(*arguments: Any) -> tuple[Tensor, ...]:
-    """The gradients of :meth:`Inputs.differentiable`; empty for what was not given."""
+    """Returns the gradients of :meth:`Inputs.differentiable`; empty for missing inputs."""
     *given, out, maximum, inverse, d_out = arguments
     inputs = Inputs(*given)
     call = _call(inputs, (out, maximum, inverse))
@@ -145,9 +145,9 @@ _EVALUATION = "Tensor x, Tensor knots, Tensor slopes, Tensor intercepts, int hea
     "eigenformer::evaluate_pieces", mutates_args=(), schema=f"({_EVALUATION}) -> Tensor"
 )
 def evaluate_pieces(*arguments: Any) -> Tensor:
-    """Scalar functions by their linear pieces, all at the same numbers ``x``.
+    """Evaluates scalar functions through their linear pieces, all at the same numbers ``x``.
 
-    ``heads`` of them are one layer: the result is ``[layers, len(x), heads]``.
+    Each layer has ``heads`` functions: the result is ``[layers, len(x), heads]``.
     """
     x, knots, slopes, intercepts, heads = arguments
     if heads < 1 or slopes.dim() != 2 or len(slopes) % heads:
@@ -163,7 +163,7 @@ def evaluate_pieces(*arguments: Any) -> Tensor:
     schema=f"({_EVALUATION}, Tensor d_y) -> (Tensor, Tensor)",
 )
 def evaluate_pieces_backward(*arguments: Any) -> tuple[Tensor, Tensor]:
-    """The gradients of slopes and intercepts."""
+    """Returns the gradients of slopes and intercepts."""
     x, knots, slopes, intercepts, heads, d_y = arguments
     gradients = torch.empty_like(slopes), torch.empty_like(intercepts)
     given = _evaluation(x, knots, slopes, intercepts, heads, d_y, *gradients)
@@ -225,7 +225,10 @@ def _evaluation(
 
 
 def _call(inputs: Inputs, outputs: tuple[Tensor, Tensor, Tensor]) -> AttentionCall:
-    """The library's view of the inputs, after a look at everything it takes for granted."""
+    """Returns the structure that passes the inputs to the library.
+
+    Checks everything that the library relies on.
+    """
     x = inputs
     for name, dimensions in (("values", 3), ("slopes", 2), ("importance", 2), ("first_node", 1)):
         if getattr(x, name).dim() != dimensions:

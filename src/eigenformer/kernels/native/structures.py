@@ -1,4 +1,4 @@
-"""The C structures of structures.h, and whether the library was built with the same ones."""
+"""The C structures of structures.h, and a comparison with those the library was built with."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 
 class Structure(ctypes.Structure):
-    """A C structure that is filled by keyword, every field once."""
+    """A C structure filled by keyword; every field must be given."""
 
     def __init__(self, **fields: Any) -> None:
-        # ctypes would leave a missing field at 0, and take a misspelt one for an attribute.
+        # ctypes would leave a missing field at 0 and store a misspelt one as an attribute.
         names = [name for name, *_ in self._fields_]
         if fields.keys() != set(names):
             wrong = ", ".join(sorted(fields.keys() ^ set(names)))
@@ -41,7 +41,7 @@ class AttentionCall(Structure):
 
 
 class Gradients(Structure):
-    """``Gradients`` of structures.h."""
+    """``Gradients`` of structures.h: the gradients of one layer's attention."""
 
     _fields_ = (
         *_fields(ctypes.c_void_p, "d_out importance slopes intercepts"),
@@ -50,7 +50,7 @@ class Gradients(Structure):
 
 
 class Evaluation(Structure):
-    """``Evaluation`` of structures.h: scalar functions by their linear pieces, at given numbers."""
+    """``Evaluation`` of structures.h: scalar functions, as linear pieces, at given numbers."""
 
     _fields_ = (
         *_fields(ctypes.c_int64, "functions segments count heads"),
@@ -81,7 +81,7 @@ _KINDS = {
 
 
 class Field(NamedTuple):
-    """Where a field lies: offset and size in bytes, and the kind of number."""
+    """Layout of a field: offset and size in bytes, and the kind of number."""
 
     offset: int
     size: int
@@ -92,11 +92,11 @@ class Field(NamedTuple):
 
 
 Layout = dict[str, tuple[int, dict[str, Field]]]
-"""By the name of each structure, its size and its fields."""
+"""Size and fields of each structure, by its name."""
 
 
 def layout_of(structures: Sequence[type[ctypes.Structure]]) -> Layout:
-    """The layout as this side has it."""
+    """Returns the layout of these structures in Python."""
     found: Layout = {}
     for structure in structures:
         fields = {}
@@ -108,7 +108,7 @@ def layout_of(structures: Sequence[type[ctypes.Structure]]) -> Layout:
 
 
 def parse_layout(text: str) -> Layout:
-    """The layout as the library describes it, see layout.h."""
+    """Parses the layout that the library describes, see layout.h."""
     found: Layout = {}
     fields: dict[str, Field] = {}
     for line in text.splitlines():
@@ -123,7 +123,7 @@ def parse_layout(text: str) -> Layout:
 
 
 def first_difference(ours: Layout, theirs: Layout) -> str | None:
-    """The first difference between two layouts, as a sentence; None if there is none."""
+    """Describes the first difference between two layouts; None if they are equal."""
     for name in dict.fromkeys([*ours, *theirs]):
         if name not in theirs or name not in ours:
             return f"{name} is known to {'the package' if name in ours else 'the library'} only"
