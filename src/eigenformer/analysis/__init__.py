@@ -1,4 +1,4 @@
-"""What a model learned and what a graph's spectrum shows, as functions that return data.
+"""Functions that show what a model learned and what a graph's spectrum contains.
 
-Nothing here draws: see :mod:`eigenformer.plots`.
+They return data and draw nothing: see :mod:`eigenformer.plots`.
 """

@@ -1,4 +1,4 @@
-"""Some of many graphs, and graphs as matrices."""
+"""Selects some of many graphs, and returns graphs as matrices."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from eigenformer.data.fields import packed_rows
 
 
 def spread(count: int, limit: int | None = None) -> np.ndarray:
-    """The places of at most ``limit`` of ``count`` things, evenly spread (default: all)."""
+    """Returns at most ``limit`` evenly spread indices below ``count`` (default: all)."""
     if limit is not None and limit < 1:
         raise DataError(f"limit: must be at least 1, got {limit}")
     return np.linspace(0, count - 1, min(limit or count, count)).round().astype(np.int64)
 
 
 def adjacency_matrices(archive: GraphArchive, graphs: np.ndarray, n: int) -> np.ndarray:
-    """The undirected simple graphs behind some graphs of n nodes, ``[graphs, n, n]``."""
+    """Returns the adjacency of graphs of n nodes, undirected and simple: ``[graphs, n, n]``."""
     rows, offsets = packed_rows(archive.edge_offsets, graphs)
     source, target = archive.edge_index[:, rows].astype(np.int64)
     graph = np.repeat(np.arange(len(graphs)), np.diff(offsets))

@@ -1,4 +1,4 @@
-"""A model as what it consists of, with its parameters counted."""
+"""The components of a model, with its number of parameters."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ Lines = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Architecture:
-    """A model in words.
+    """Describes a model in words.
 
     Args:
-        name: Of the preset or the run.
+        name: The name of the preset or the run.
         config: The settings.
-        parameters: Of the whole model.
-        layer_parameters: Of one layer, without what all layers share.
-        norm: The layers' norm, line by line.
-        feed_forward: Their feed-forward network, likewise.
-        local_branch: Their local branch; empty where there is none.
-        head: The head.
+        parameters: The number of parameters of the whole model.
+        layer_parameters: The number of parameters of one layer, without those that all layers
+            share.
+        norm: The norm of the layers, line by line.
+        feed_forward: The feed-forward network of the layers, line by line.
+        local_branch: The local branch of the layers, line by line; empty if there is none.
+        head: The head, line by line.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Architecture:
 
 
 def architecture(preset_or_folder: str) -> Architecture:
-    """The architecture of a preset, or of the model in a folder."""
+    """Returns the architecture of a preset, or of the model in a folder."""
     from eigenformer.models import Eigenformer, build_model
 
     path = Path(preset_or_folder)
@@ -56,7 +57,7 @@ def architecture(preset_or_folder: str) -> Architecture:
 
 
 def architecture_of(name: str, model: Eigenformer) -> Architecture:
-    """The architecture of a model, called so."""
+    """Returns the architecture of a model under the given name."""
     from eigenformer.layer import EigenformerLayer
     from eigenformer.parts import describe
 

@@ -1,4 +1,4 @@
-"""How runs went, epoch by epoch. Imports no PyTorch."""
+"""The progress of runs, epoch by epoch. Does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from eigenformer.training.run_folder import METRICS, RunError, RunFolder
 
 @dataclass(frozen=True, eq=False)
 class RunCurves:
-    """The record of a run.
+    """The losses and metrics of a run.
 
     Args:
-        name: The folder's.
-        metric: What validation is measured by.
-        higher_is_better: Of that metric.
+        name: The name of the run folder.
+        metric: The validation metric.
+        higher_is_better: Whether higher values of that metric are better.
         epochs: ``[epochs]``, counted from 1.
         train_loss: ``[epochs]``.
         validation: ``[epochs]``, the metric.
-        best_epoch: The one with the best validation.
-        test: The metric on the test set, with that epoch's weights; None where it is not known.
+        best_epoch: The epoch with the best validation metric.
+        test: The metric on the test set, with that epoch's weights; None if it is not known.
     """
 
     name: str
@@ -38,12 +38,12 @@ class RunCurves:
 
 
 def metric_name(metric: str) -> str:
-    """What to call a metric in a picture."""
+    """Returns the name of a metric for a picture."""
     return "MAE" if metric == "mae" else metric.replace("_", " ")
 
 
 def run_curves(paths: Sequence[str | Path]) -> list[RunCurves]:
-    """The curves of several runs, each named by its folder, or by its path where names repeat."""
+    """Returns the curves of several runs, named by folder, or by path if folder names repeat."""
     folders = [RunFolder.open(path) for path in paths]
     names = [folder.path.resolve().name for folder in folders]
     return [
@@ -78,7 +78,7 @@ def _curves(folder: RunFolder, name: str) -> RunCurves:
 
 
 def _best_epoch(rows: list[dict[str, float]], values: np.ndarray, higher: bool) -> int:
-    """The epoch with the best metric; the lower loss decides between equal ones."""
+    """Returns the epoch with the best metric. The lower loss breaks ties."""
     known = np.where(np.isnan(values), np.inf, -values if higher else values)
     losses = np.array([row.get("val_loss", np.nan) for row in rows])
     return int(rows[int(np.lexsort((losses, known))[0])]["epoch"])

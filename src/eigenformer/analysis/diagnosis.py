@@ -1,17 +1,20 @@
-r"""Why a model learns, or does not: where its attention looks, and which weights the loss moves.
+r"""Why a model learns or does not: where its attention looks, and which weights the loss moves.
 
-Of each layer:
+For each layer:
 
 - the entropy of every head's attention, :math:`-\sum_j \alpha[i,j] \log \alpha[i,j] / \log n`,
-  averaged over nodes and graphs: 1 where a head looks everywhere alike, 0 where at one node;
-- how much it tells the nodes of a graph apart: the share of the attended values' variance that is
-  within graphs. Where every head looks everywhere alike, all nodes of a graph are told the same,
-  but for their edges;
-- how far the statistics of its batch norms are from those of the graphs at hand, in deviations.
+  averaged over nodes and graphs: 1 for a head with uniform attention, 0 for a head that looks at
+  one node;
+- how well it tells the nodes of a graph apart: the share of the attended values' variance that is
+  within graphs. If every head has uniform attention, all nodes of a graph get the same value,
+  except for their edges;
+- how far the statistics of its batch norms are from those of the given graphs, in standard
+  deviations.
 
-Of the model: the norm of the loss's gradient in a training step, part by part, over several steps.
-In training, the last batch norm makes the mean prediction of a batch the head's bias. Where all
-errors of a batch have one sign, an L1 loss is the error of that mean, and moves the bias alone.
+For the model: the norm of the loss's gradient in a training step, for each part, over several
+steps. In training, the last batch norm makes the mean prediction of a batch equal to the head's
+bias. If all errors of a batch have the same sign, an L1 loss is the error of that mean, and moves
+only the bias.
 """
 
 from __future__ import annotations
@@ -40,22 +43,23 @@ from eigenformer.training.modes import freeze_norms
 from eigenformer.training.predicting import model_device, predict_batches
 
 EVEN = 0.99
-"""The entropy above which a head looks everywhere alike, as good as."""
+"""The entropy above which a head's attention is nearly uniform."""
 
 _BATCH = 16
-# The share of a gradient that is nothing beside the rest.
+# A gradient below this share of the rest is negligible.
 _NOTHING = 0.01
 
 
 @dataclass(frozen=True)
 class LayerDiagnosis:
-    """One layer on a set of graphs.
+    """The diagnosis of one layer on a set of graphs.
 
     Args:
-        entropy: Of each head.
+        entropy: The entropy of each head.
         told_apart: The share of the attended values' variance that is within graphs.
-        drift: How far the running means of its batch norms are from these graphs', in their
-            deviations; the mean over channels, of the norm where it is larger.
+        drift: The distance of its batch norms' running means from the means of these graphs, in
+            standard deviations of these graphs; the mean over channels, for the norm with the
+            larger one.
     """
 
     entropy: tuple[float, ...]
@@ -65,15 +69,15 @@ class LayerDiagnosis:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A model on a set of graphs.
+    """The diagnosis of a model on a set of graphs.
 
     Args:
-        layers: From the first to the last.
-        loss: As in training, the mean over some steps.
-        gradients: The norm of its gradient for each part that the model has, the root of the mean
-            square over these steps.
-        steps: How many.
-        bias_steps: In how many of them the gradient is that of the head's bias, as good as.
+        layers: The layers, from the first to the last.
+        loss: The training loss, the mean over some steps.
+        gradients: The norm of the loss's gradient for each part of the model, the root mean square
+            over these steps.
+        steps: The number of steps.
+        bias_steps: The number of steps with a negligible gradient outside the head's bias.
     """
 
     layers: tuple[LayerDiagnosis, ...]
@@ -84,7 +88,7 @@ class Diagnosis:
 
     @property
     def even_heads(self) -> int:
-        """How many heads look everywhere alike, as good as."""
+        """The number of heads with nearly uniform attention."""
         return sum(entropy > EVEN for layer in self.layers for entropy in layer.entropy)
 
 
@@ -97,16 +101,16 @@ def diagnose(
     frozen_norms: bool = False,
     steps: int = 8,
 ) -> Diagnosis:
-    """Looks into a model, which stays as it is.
+    """Diagnoses a model without changing it.
 
     Args:
         model: An Eigenformer.
-        dataset: Its graphs.
-        target: What it predicts.
-        limit: How many graphs to take for the layers, evenly from all of them (default: all).
-        batch_size: Graphs of a training step.
-        frozen_norms: Whether its batch norms use their stored statistics in training.
-        steps: Over how many training steps gradients are taken; at most one epoch.
+        dataset: The graphs.
+        target: What the model predicts.
+        limit: The number of graphs for the layers, evenly spread over the dataset (default: all).
+        batch_size: The number of graphs per training step.
+        frozen_norms: Whether the batch norms use their stored statistics in training.
+        steps: The number of training steps for the gradients; at most one epoch.
     """
     if not isinstance(model, Eigenformer):
         raise ValueError(f"{type(model).__name__}: no attention to look at; needs an Eigenformer")
@@ -127,7 +131,7 @@ def diagnose(
 
 
 def diagnosis_table(learned: Diagnosis, new: Diagnosis) -> str:
-    """Both as Markdown tables, a trained model's figures beside those of an untrained one."""
+    """Returns Markdown tables that compare a trained model with an untrained one."""
     lines = [
         "| layer | entropy | sharpest head | told apart | drift | untrained: entropy | "
         "sharpest head | told apart |",
@@ -149,7 +153,7 @@ def _cells(layer: LayerDiagnosis) -> list[str]:
 
 @dataclass
 class _Seen:
-    """What went through a layer."""
+    """The values that passed through a layer."""
 
     attended: list[Tensor] = field(default_factory=list)
     norms: tuple[list[Tensor], ...] = field(default_factory=lambda: ([], []))
@@ -186,7 +190,7 @@ def _diagnose_layers(
 
 @contextmanager
 def _watched(model: Eigenformer) -> Iterator[list[_Seen]]:
-    """Keeps what goes through the model's layers."""
+    """Records the values that pass through the model's layers."""
     seen = [_Seen() for _ in model.layers]
     hooks = []
     for layer, kept in zip(_layers(model), seen, strict=True):
@@ -209,12 +213,12 @@ def _layers(model: Eigenformer) -> list[EigenformerLayer]:
 
 
 def _entropy(weights: Tensor) -> Tensor:
-    """Of ``[heads, n, n]``, as a share of the largest: ``[heads]``."""
+    """Returns the entropy of ``[heads, n, n]`` as a share of its maximum: ``[heads]``."""
     return torch.special.entr(weights).sum(-1).mean(-1) / math.log(weights.size(-1))
 
 
 def _within(values: Tensor, graphs: Tensor) -> float:
-    """The share of the variance that is within graphs."""
+    """Returns the share of the variance that is within graphs."""
     values = values.double()
     within = values - global_mean_pool(values, graphs)[graphs]
     total = (values - values.mean(0)).square().sum()
@@ -222,7 +226,7 @@ def _within(values: Tensor, graphs: Tensor) -> float:
 
 
 def _drift(norm: nn.Module, values: Tensor) -> float:
-    """Of a norm with running statistics; others cannot drift."""
+    """Returns the drift of a norm; 0 for a norm without running statistics."""
     running = getattr(norm, "running_mean", None)
     if running is None:
         return 0.0
@@ -233,8 +237,8 @@ def _drift(norm: nn.Module, values: Tensor) -> float:
 def _gradients(
     model: Model, batch: Batch, target: Target, frozen_norms: bool
 ) -> tuple[float, dict[str, float], bool]:
-    """The loss of a training step, its gradient's norm by parts, whether it is the bias's alone."""
-    model = copy.deepcopy(model).train().requires_grad_()  # a step renews batch norm's statistics
+    """Returns a training step's loss, its gradient norm per part, and if only the bias moves."""
+    model = copy.deepcopy(model).train().requires_grad_()  # a step updates batch norm statistics
     if frozen_norms:
         freeze_norms(model)
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):

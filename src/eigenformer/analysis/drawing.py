@@ -1,4 +1,4 @@
-"""Where to draw the nodes of a graph, and what to write on them."""
+"""The positions and labels of a graph's nodes in a drawing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from eigenformer.data.molecules import parse_smiles
 from eigenformer.data.zinc import ATOM_WORDS, KNOWN_ATOMS
 
 MOST_NODES = 600
-"""Above this a drawing shows nothing but ink."""
+"""The largest number of nodes for which a drawing is legible."""
 
-# Atoms above which molecules get the layout that is made for large ones.
+# Molecules with more atoms than this get the layout for large molecules.
 _LARGE_MOLECULE = 60
-# OGB's bond types in the order of their numbers; the last is "anything else".
+# The bond orders of OGB's bond types, by number. The last is "anything else".
 _OGB_ORDERS = (1.0, 2.0, 3.0, 1.5, 0.0)
 
 
@@ -27,10 +27,11 @@ class Drawing:
 
     Args:
         positions: ``[n, 2]``, in units of about one edge.
-        labels: What to write on each node: an atom's symbol, or nothing.
-        edges: Each edge once, ``[m, 2]``.
-        orders: Of each edge: 1, 2, 3, 1.5 for an aromatic bond, 0 for another kind of bond.
-        is_molecule: Whether these are atoms and bonds.
+        labels: The text on each node: an atom's symbol, or nothing.
+        edges: ``[m, 2]``, each edge once.
+        orders: The order of each edge: 1, 2, 3, 1.5 for an aromatic bond, 0 for another kind of
+            bond.
+        is_molecule: Whether nodes and edges are atoms and bonds.
     """
 
     positions: np.ndarray
@@ -44,7 +45,7 @@ class Drawing:
 
     @property
     def letters(self) -> tuple[str, ...]:
-        """The labels as chemists write them: carbon has none, unless it stands alone."""
+        """The labels as chemists write them: without carbon, unless it is an isolated atom."""
         alone = np.setdiff1d(np.arange(len(self)), self.edges).tolist()
         return tuple(
             "" if label == "C" and node not in alone else label
@@ -53,14 +54,14 @@ class Drawing:
 
 
 def draw_smiles(smiles: str) -> Drawing:
-    """A molecule in RDKit's layout, its atoms in the order they are written."""
+    """Draws a molecule in RDKit's layout, with its atoms in the order of the SMILES."""
     return _draw_molecule(parse_smiles(smiles), smiles)
 
 
 def draw_features(
     edge_index: np.ndarray, x: np.ndarray, edge_attr: np.ndarray, featurizer: str
 ) -> Drawing:
-    """A molecule of which only the graph is left: atoms and bonds read back from its features."""
+    """Draws a molecule without its SMILES: reads atoms and bonds back from the features."""
     from rdkit import Chem
 
     _check_size(len(x))
@@ -82,7 +83,7 @@ def draw_features(
 
 
 def draw_graph(edge_index: np.ndarray, num_nodes: int, seed: int = 0) -> Drawing:
-    """Any other graph, as springs that have come to rest; the same picture for the same graph."""
+    """Draws any other graph in a spring layout. The same graph gives the same picture."""
     import networkx as nx
 
     _check_size(num_nodes)
@@ -90,7 +91,7 @@ def draw_graph(edge_index: np.ndarray, num_nodes: int, seed: int = 0) -> Drawing
     graph = nx.Graph()
     graph.add_nodes_from(range(num_nodes))
     graph.add_edges_from(edges.tolist())
-    # From the spectral layout on, springs settle without knots, and the same way every time.
+    # Started from the spectral layout, springs settle without knots, the same way every time.
     start = nx.spectral_layout(graph) if num_nodes > 2 else None
     layout = nx.spring_layout(graph, pos=start, seed=seed, iterations=200)
     positions = np.array([layout[node] for node in range(num_nodes)]).reshape(-1, 2)
@@ -98,7 +99,7 @@ def draw_graph(edge_index: np.ndarray, num_nodes: int, seed: int = 0) -> Drawing
 
 
 def draw_superpixels(edge_index: np.ndarray, x: np.ndarray) -> Drawing:
-    """A picture's superpixels where they are in it; the last two features say row and column."""
+    """Draws superpixels at their place in the image: the last two features are row and column."""
     _check_size(len(x))
     row, column = x[:, -2:].T * np.sqrt(max(len(x), 1))
     return _plain(np.stack([column, -row], 1).astype(np.float64), _undirected(edge_index))
@@ -109,7 +110,7 @@ def _plain(positions: np.ndarray, edges: np.ndarray) -> Drawing:
 
 
 def _undirected(edge_index: np.ndarray) -> np.ndarray:
-    """Each edge once, from the lower node to the higher; no loops."""
+    """Returns each edge once, from the lower node to the higher, without self-loops."""
     pairs = np.sort(edge_index.T.astype(np.int64), axis=1)
     return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
 
@@ -120,7 +121,7 @@ def _draw_molecule(molecule: Any, name: str) -> Drawing:
     count = molecule.GetNumAtoms()
     _check_size(count, name)
     molecule = type(molecule)(molecule)
-    if count > _LARGE_MOLECULE:  # where the ordinary layout would run into itself
+    if count > _LARGE_MOLECULE:  # the ordinary layout would overlap itself
         rdCoordGen.AddCoords(molecule)
     else:
         rdDepictor.Compute2DCoords(molecule, canonOrient=True, forceRDKit=True)
@@ -139,10 +140,10 @@ def _draw_molecule(molecule: Any, name: str) -> Drawing:
 
 
 def _lying(positions: np.ndarray) -> np.ndarray:
-    """Turned so that it is wide rather than high."""
+    """Rotates a drawing so that it is wide rather than high."""
     centred = positions - positions.mean(0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    return centred @ (axes.T * (1, np.linalg.det(axes)))  # turned, not mirrored
+    return centred @ (axes.T * (1, np.linalg.det(axes)))  # rotated, not mirrored
 
 
 def _label(atom: Any) -> str:
@@ -157,7 +158,7 @@ def _order(bond: Any) -> float:
 
 
 def _atoms(x: np.ndarray, featurizer: str) -> list[tuple[str, int]]:
-    """Symbol and charge of each atom; "*" for an unknown one."""
+    """Returns the symbol and charge of each atom; "*" for an unknown atom."""
     from rdkit import Chem
 
     if featurizer == "ogb":
@@ -183,5 +184,5 @@ def _check_size(num_nodes: int, name: str = "the graph") -> None:
 
 
 def names_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """A name for each node: its number, behind its symbol if it has one."""
+    """Returns a name for each node: its symbol, if any, and its number."""
     return tuple(f"{label}{index}" for index, label in enumerate(labels))

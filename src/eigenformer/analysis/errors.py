@@ -1,4 +1,4 @@
-"""How wrong a model is about each graph, and about which it is wrong most."""
+"""The error of a model on each graph, and the graphs with the largest errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from eigenformer.training.predicting import predict_batches
 
 @dataclass(frozen=True, eq=False)
 class GraphErrors:
-    """Predictions and truth of a set of graphs.
+    """Predictions and truth for a set of graphs.
 
     Args:
-        predictions: Of each graph: ``[1, columns]``, or ``[n, columns]`` for a node task, in the
-            user's units or as probabilities.
-        targets: Of each graph, in the same rows, as :meth:`Target.read` gives them.
-        errors: ``[graphs]``, see :meth:`Target.error`. NaN where no truth is known.
+        predictions: The prediction for each graph: ``[1, columns]``, or ``[n, columns]`` for a
+            node task, in the user's units or as probabilities.
+        targets: The truth of each graph, with the same rows, as returned by :meth:`Target.read`.
+        errors: ``[graphs]``, see :meth:`Target.error`. NaN if the truth is not known.
     """
 
     predictions: tuple[np.ndarray, ...]
@@ -28,7 +28,7 @@ class GraphErrors:
     errors: np.ndarray
 
     def worst(self, count: int) -> list[int]:
-        """The graphs with the largest errors, the largest first."""
+        """Returns the graphs with the largest errors, the largest first."""
         known = np.where(np.isnan(self.errors), -np.inf, self.errors)
         order = np.argsort(-known, kind="stable")[:count]
         return [int(graph) for graph in order if np.isfinite(known[graph])]
@@ -37,7 +37,7 @@ class GraphErrors:
 def graph_errors(
     model: nn.Module, dataset: GraphDataset, target: Target, batch_size: int = 64
 ) -> GraphErrors:
-    """What a model says about each graph, and how far that is from the truth."""
+    """Returns a model's prediction for each graph and its error."""
     predictions: list[Tensor] = []
     targets: list[Tensor] = []
     for found in predict_batches(model, dataset, batch_size):

@@ -1,4 +1,4 @@
-"""One graph through the eyes of a trained model: prediction, spectrum, and where heads look."""
+"""One graph as a trained model sees it: prediction, spectrum, and where each head looks."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from eigenformer.training.loading import load_data
 from eigenformer.training.predicting import predict_batches
 
 MOST_WEIGHTS = 20_000_000
-"""Above this many attention weights a page is too heavy to open."""
+"""The largest number of attention weights on a page. Larger pages are too heavy to open."""
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What there is to see of one graph.
+    """A model's prediction for one graph, with everything that explains it.
 
     Args:
-        model: What to call the model.
+        model: The name of the model.
         subject: The graph, its spectrum and its drawing.
         target: What is predicted.
         prediction: ``[1, columns]``, or ``[n, columns]`` for a node task: numbers in the user's
             units, or probabilities.
-        truth: The true values in the same rows, NaN where it is not known; ``[rows]`` of classes,
-            negative where not known; None where nothing is known.
-        attention: ``[layers, heads, n, n]``; row i says where node i looks.
+        truth: The true values with the same rows, NaN for unknown ones. For classes ``[rows]``,
+            negative for unknown ones. None if nothing is known.
+        attention: ``[layers, heads, n, n]``; row i shows where node i looks.
         filters: What the heads do with the spectrum.
-        unknown: The nodes whose type the model's vocabulary does not have.
+        unknown: The nodes whose type is missing from the model's vocabulary.
     """
 
     model: str
@@ -54,11 +54,11 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class HeadAttention:
-    """A model's prediction for one graph, and all its attention.
+    """A model's prediction for one graph, and the attention of all heads.
 
     Args:
-        prediction: ``[1, out]``, or ``[n, out]`` for a node task; raw, as the model gives it.
-        weights: ``[layers, heads, n, n]``; row i says where node i looks, and sums to 1.
+        prediction: ``[1, out]``, or ``[n, out]`` for a node task; the raw output of the model.
+        weights: ``[layers, heads, n, n]``; row i shows where node i looks, and sums to 1.
     """
 
     prediction: Tensor
@@ -66,7 +66,7 @@ class HeadAttention:
 
 
 def attention_of(model: Eigenformer, data: Data) -> HeadAttention:
-    """What a model predicts for a graph and where its heads look, in evaluation mode."""
+    """Returns a model's prediction for a graph and its attention, in evaluation mode."""
     (found,) = predict_batches(model, [data], return_attention=True)
     return HeadAttention(found.output, torch.stack([graphs[0] for graphs in found.attention]))
 
@@ -77,21 +77,21 @@ def explain(
     index: int | None = None,
     workspace: Workspace | None = None,
 ) -> Explanation:
-    """What a trained model makes of one graph.
+    """Explains a trained model's prediction for one graph.
 
     Args:
         trained: The model.
         source: A SMILES, a path to graphs in any form, a prepared benchmark's name, or ``train``,
             ``val`` or ``test`` for the model's own data.
-        index: Which graph of those (default: the first).
-        workspace: Where raw files and prepared graphs are (default: as the environment says).
+        index: Which of several graphs (default: the first).
+        workspace: The folders of raw files and prepared graphs (default: from the environment).
     """
     workspace = workspace or Workspace.resolve()
     expected, model = trained.input_format, trained.eigenformer
     if source in SPLITS:
         subject = _own_graph(trained, source, index or 0, workspace)
     else:
-        # Only a SMILES needs a featuriser, and it will say that it does not fit.
+        # Only a SMILES needs a featurizer. Features that do not fit raise an error below.
         features = expected.featurizer or DEFAULT_FEATURIZER
         count, undirected = expected.num_frequencies, expected.undirected
         subject = find_graph(source, index, features, count, undirected, workspace)
@@ -131,7 +131,7 @@ def _own_graph(trained: TrainedModel, split: str, index: int, workspace: Workspa
 
 
 def _truth(target: Target, data: Data, rows: int) -> np.ndarray | None:
-    """The truth, where the graph carries it in the form that the model was trained with."""
+    """Returns the truth if the graph has it in the form that the model was trained with."""
     if data.get("y") is None:
         return None
     if not isinstance(data.y, torch.Tensor) or data.y.numel() != rows * target.num_values:

@@ -1,4 +1,4 @@
-"""What each head learned: φ₂ over the spectrum, φ₁ over the scores it can meet."""
+"""What each head learned: φ₂ over the spectrum, φ₁ over the possible scores."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from eigenformer.models import Model
 
 @dataclass(frozen=True, eq=False)
 class Filters:
-    r"""The two scalar functions of every layer and head, sampled.
+    r"""The sampled scalar functions :math:`\phi_1` and :math:`\phi_2` of every layer and head.
 
     A head scores a pair by :math:`s_{ij} = \sum_k u_k[i] u_k[j] \phi_2(\lambda_k)`. The
-    eigenvectors are orthonormal, so :math:`s_{ii}` is a mean of :math:`\phi_2`, between its
-    smallest and its largest value, and a constant adds nothing to the others:
-    :math:`|s_{ij}| \le (\max \phi_2 - \min \phi_2) / 2`. What :math:`\phi_1` can meet is thus
-    known without any graph.
+    eigenvectors are orthonormal. Therefore :math:`s_{ii}` is a weighted mean of :math:`\phi_2`,
+    between its smallest and its largest value. A constant in :math:`\phi_2` adds nothing to the
+    scores of different nodes: :math:`|s_{ij}| \le (\max \phi_2 - \min \phi_2) / 2`. The range of
+    possible arguments of :math:`\phi_1` is thus known without any graph.
 
     Args:
         eigenvalues: ``[samples]`` over [0, 2].
         phi2: ``[layers, heads, samples]`` at these eigenvalues.
-        scores: ``[layers, heads, samples]``, from the lowest a head can meet to the highest.
+        scores: ``[layers, heads, samples]``, from the lowest possible score to the highest.
         phi1: ``[layers, heads, samples]`` at these scores.
         reach: ``[layers, heads]``, the largest :math:`|s_{ij}|` of two different nodes.
     """
@@ -38,11 +38,11 @@ class Filters:
 
 @torch.no_grad()
 def learned_filters(model: Model, samples: int = 401) -> Filters:
-    """The filters of a model.
+    """Returns the filters of a model.
 
     Args:
-        model: One with spectrum-aware attention.
-        samples: Points per curve.
+        model: A model with spectrum-aware attention.
+        samples: The number of points per curve.
     """
     attentions = [m for m in model.modules() if isinstance(m, SpectrumAwareAttention)]
     if not attentions:

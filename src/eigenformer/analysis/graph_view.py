@@ -1,4 +1,4 @@
-"""One graph to look at: from a SMILES, or from any set of graphs."""
+"""One graph with its spectrum and drawing, from a SMILES or from any set of graphs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ DEFAULT_FEATURIZER = "ogb"
 
 @dataclass(frozen=True, eq=False)
 class GraphView:
-    """A graph with its spectrum, ready for a model, and how to draw it.
+    """A graph with its spectrum, ready for a model, and its drawing.
 
     Args:
-        name: What to call it.
-        data: Features, edges and spectrum, as a model takes them.
-        drawing: Its picture.
+        name: The name of the graph.
+        data: Features, edges and spectrum, as a model expects them.
+        drawing: The drawing of the graph.
     """
 
     name: str
@@ -50,19 +50,19 @@ class GraphView:
 
     @property
     def eigenvectors(self) -> np.ndarray:
-        """``[n, k]``, one column for each eigenvalue."""
+        """``[n, k]``, one column per eigenvalue."""
         return self.data.eigenvectors.view(len(self.drawing), -1).numpy()
 
 
 def view_molecule(
     smiles: str, featurizer: str = DEFAULT_FEATURIZER, num_frequencies: int | None = None
 ) -> GraphView:
-    """The graph of a SMILES; takes what :func:`from_smiles` takes."""
+    """Returns the graph of a SMILES. The arguments are those of :func:`from_smiles`."""
     return GraphView(smiles, from_smiles(smiles, featurizer, num_frequencies), draw_smiles(smiles))
 
 
 def view_graph(archive: GraphArchive, index: int, num_frequencies: int | None = None) -> GraphView:
-    """One graph of a set."""
+    """Returns one graph of an archive."""
     if not 0 <= index < len(archive):
         raise DataError(f"graph {index}: there are {len(archive)}, counted from 0")
     data = archive.graph(index)
@@ -86,22 +86,22 @@ def find_graph(
     undirected: bool = False,
     workspace: Workspace | None = None,
 ) -> GraphView:
-    """A graph by what a user writes on a command line.
+    """Finds a graph from what a user writes on the command line.
 
     Args:
         source: A path to graphs in any form, the name of a set in the cache, or a SMILES.
-        index: Which graph of those at the path or of that name (default: the first).
+        index: Which graph at the path or of the set (default: the first).
         featurizer: How a SMILES becomes a graph.
-        num_frequencies: How many frequencies (default: all).
+        num_frequencies: The number of frequencies to keep (default: all).
         undirected: For plain tables: each edge is listed once and goes both ways.
-        workspace: Where the cache is; None to know of none.
+        workspace: Where the cache is; None to use no cache.
     """
     path = Path(source)
     if workspace is not None and (source in BENCHMARKS or _is_cached(source, workspace)):
         archive = GraphArchive.open(find_archive(source, workspace))
         view = view_graph(archive, index or 0, num_frequencies)
         return replace(view, name=f"graph {index or 0} of {source}")
-    if os.path.exists(source):  # and not Path.exists: a SMILES may be too long for a path
+    if os.path.exists(source):  # not Path.exists, because a SMILES may be too long for a path
         options = suited(ReadOptions(featurizer=featurizer, undirected=undirected), path)
         return view_graph(read_own(path, options).archive, index or 0, num_frequencies)
     if path.suffix and len(path.suffix) < 9 and path.suffix[1:].isalpha() and "/" in source:

@@ -1,23 +1,23 @@
-r"""Which heads look where a pattern of the graph points: k hops away, or by distance.
+r"""Which heads follow a pattern of the graph: nodes k hops away, or the distance.
 
-A head matches a pattern R as far as it ranks the nodes in the same order. For node i and two other
-nodes j and l that the pattern tells apart, the head agrees if :math:`\alpha[i,j] > \alpha[i,l]`
-where :math:`R[i,j] > R[i,l]`. The score is the share of pairs that agree minus the share that
+A head matches a pattern R if it ranks the nodes in the same order. Take a node i and two other
+nodes j and l with :math:`R[i,j] > R[i,l]`. The head agrees with the pattern if
+:math:`\alpha[i,j] > \alpha[i,l]`. The score is the share of pairs that agree minus the share that
 disagree (Somers' D), for each node i, averaged over the nodes: 1 for the pattern's own order, 0 for
-chance, −1 for its reverse. For a pattern of zeros and ones it is 2 AUC − 1.
+chance, −1 for the reverse order. For a pattern of zeros and ones it is 2 AUC − 1.
 
-It depends on the order alone, not on how sharp the attention is; pairs which the pattern does not
-tell apart do not count; nor does the attention of a node to itself.
+The score depends only on the order, not on how sharp the attention is. Pairs with equal values of
+the pattern do not count, and neither does the attention of a node to itself.
 
-How strongly a head follows is told by its lift: the mean of R over where it looks, weighted by its
-attention, relative to a head that looks everywhere alike. 1 is no preference. The best match is
-sought among heads whose lift is at least 1.1 (of distance, or at most 1/1.1), where there are any:
-an order without weight is no match. Of heads whose scores are within 0.01 of the best, the one
-with the strongest lift is named.
+The lift of a head measures how strongly it follows a pattern: the mean of R weighted by the head's
+attention, relative to uniform attention. A lift of 1 means no preference. The best match is chosen
+among heads with a lift of at least 1.1 (for the distance: or at most 1/1.1), if there are any,
+because the right order with negligible weight is not a match. Among heads whose scores are within
+0.01 of the best, the one with the strongest lift is chosen.
 
-The patterns are the powers :math:`A, A^2, …, A^5`, which count walks, and the shortest-path
-distance with its sign turned: near before far. A head may also look far before near; of distance
-the size of the score counts, its sign says which.
+The patterns are the powers :math:`A, A^2, …, A^5`, which count walks, and the negated shortest-path
+distance: near before far. A head may also look far before near. For the distance, the absolute
+value of the score counts; its sign tells the direction.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from eigenformer.training.predicting import predict_batches
 
 HOPS = 5
 PATTERNS = (*(f"{k}-hop" for k in range(1, HOPS + 1)), "distance")
-"""What heads are compared with, in this order everywhere."""
+"""The patterns that heads are compared with, always in this order."""
 
 LEAST_LIFT = 1.1
-"""Heads below this prefer as good as nothing."""
+"""Heads with a lower lift have practically no preference."""
 
-# Scores that differ by less are equally good.
+# Scores that differ by less than this count as equal.
 _AS_GOOD = 0.01
-# Entries of the arrays that are held at once.
+# The number of array entries held in memory at once.
 _CHUNK_ENTRIES = 1 << 24
 _BATCH = 32
 
@@ -56,9 +56,9 @@ class Matches:
 
     Args:
         score: ``[layers, heads, patterns]``, the mean over graphs.
-        deviation: The same, the standard deviation over graphs.
-        lift: The same, the mean over graphs.
-        graphs: How many.
+        deviation: ``[layers, heads, patterns]``, the score's standard deviation over graphs.
+        lift: ``[layers, heads, patterns]``, the mean over graphs.
+        graphs: The number of graphs.
     """
 
     score: np.ndarray
@@ -67,20 +67,20 @@ class Matches:
     graphs: int
 
     def best(self) -> list[tuple[int, int]]:
-        """Layer and head of the best match of each pattern."""
+        """Returns the layer and head that match each pattern best."""
         return best_heads(self.score, self.lift)
 
 
 @dataclass(frozen=True, eq=False)
 class GraphMatches:
-    """One graph: its patterns, and the head that matches each best.
+    """The patterns of one graph, and the head that matches each best.
 
     Args:
         patterns: ``[patterns, n, n]``, walks of 1 to 5 steps, then distances.
-        heads: Layer and head for each pattern.
-        scores: Of these heads.
-        lifts: Of these heads.
-        attention: ``[patterns, n, n]``, of these heads.
+        heads: The layer and head for each pattern.
+        scores: The scores of these heads.
+        lifts: The lifts of these heads.
+        attention: ``[patterns, n, n]``, the attention of these heads.
     """
 
     patterns: np.ndarray
@@ -91,7 +91,7 @@ class GraphMatches:
 
 
 def match_graph(model: Eigenformer, dataset: GraphDataset, index: int) -> GraphMatches:
-    """The best heads for one graph of a dataset."""
+    """Returns the best heads for one graph of a dataset."""
     ((adjacency, attention),) = _attention(model, dataset, np.array([index]))
     patterns = graph_patterns(adjacency)
     scores, lifts = agreement(attention, patterns), lift(attention, patterns)
@@ -107,13 +107,13 @@ def match_graphs(
     limit: int | None = None,
     reporter: Reporter | None = None,
 ) -> Matches:
-    """The scores of all heads over a set of graphs; the time grows with the cube of their size.
+    """Scores all heads over a set of graphs. The time grows with the cube of the graph size.
 
     Args:
-        model: Any.
-        dataset: Its graphs.
-        limit: How many to take, evenly from all of them (default: all).
-        reporter: Whom to tell how far it is.
+        model: The model.
+        dataset: The graphs.
+        limit: The number of graphs to use, evenly spread over the dataset (default: all).
+        reporter: Receives the progress.
     """
     chosen = spread(len(dataset), limit)
     scores, lifts = [], []
@@ -123,7 +123,7 @@ def match_graphs(
             scores.append(agreement(attention, patterns))
             lifts.append(lift(attention, patterns))
             step.advance(1)
-    # A graph says nothing of a pattern that tells none of its nodes apart.
+    # A graph does not count for a pattern that tells none of its nodes apart.
     known, strength = np.ma.masked_invalid(scores), np.ma.masked_invalid(lifts)
     means = (known.mean(0), known.std(0), strength.mean(0))
     score, deviation, lifts_mean = (part.filled(np.nan) for part in means)
@@ -131,7 +131,7 @@ def match_graphs(
 
 
 def untrained(model: Eigenformer, seed: int = 0) -> Eigenformer:
-    """The same architecture with new weights: what there is before anything is learned."""
+    """Returns a model of the same architecture with new weights, as before training."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         new = cast(Eigenformer, build_model(model.config, model.backend))
@@ -139,11 +139,11 @@ def untrained(model: Eigenformer, seed: int = 0) -> Eigenformer:
 
 
 def match_table(learned: Matches, new: Matches) -> str:
-    """The best head for each pattern as a Markdown table, beside the best of an untrained model.
+    """Returns a Markdown table of the best head per pattern, trained and untrained.
 
     Args:
-        learned: Of the trained model.
-        new: Of one with new weights.
+        learned: The matches of the trained model.
+        new: The matches of a model with new weights.
     """
     lines = [
         "| pattern | layer | head | score | lift | untrained: score | lift |",
@@ -161,9 +161,9 @@ def match_table(learned: Matches, new: Matches) -> str:
 
 
 def graph_patterns(adjacency: np.ndarray) -> np.ndarray:
-    """Walks of 1 to 5 steps, and the distance: ``[patterns, n, n]``.
+    """Returns the number of walks of 1 to 5 steps, and the distance: ``[patterns, n, n]``.
 
-    Nodes that cannot be reached are further away than any other.
+    Unreachable nodes are further away than all others.
     """
     from scipy.sparse.csgraph import shortest_path
 
@@ -176,11 +176,11 @@ def graph_patterns(adjacency: np.ndarray) -> np.ndarray:
 
 
 def agreement(attention: np.ndarray, patterns: np.ndarray) -> np.ndarray:
-    """The score of every head for every pattern; NaN for a pattern that tells no nodes apart.
+    """Returns the score of each head and pattern; NaN if the pattern tells no nodes apart.
 
     Args:
         attention: ``[layers, heads, n, n]``.
-        patterns: ``[patterns, n, n]``, those of :func:`graph_patterns`.
+        patterns: ``[patterns, n, n]``, from :func:`graph_patterns`.
     """
     layers, heads, n, _ = attention.shape
     nearer = np.concatenate([patterns[:-1], -patterns[-1:]])  # near before far
@@ -192,8 +192,8 @@ def agreement(attention: np.ndarray, patterns: np.ndarray) -> np.ndarray:
         above = (looks[nodes, :, :, None] > looks[nodes, :, None]).astype(np.float32)
         order = np.sign(says[nodes, :, :, None] - says[nodes, :, None]).astype(np.float32)
         here = nodes - start
-        order[here, :, nodes] = order[here, :, :, nodes] = 0  # a node itself takes no part
-        # Each pair of nodes is met twice, but counts for or against once: where it is "above".
+        order[here, :, nodes] = order[here, :, :, nodes] = 0  # a node itself does not count
+        # Each pair of nodes occurs twice, but counts only once: when it is "above".
         flat = (len(nodes), -1, n**2)
         agrees = above.reshape(flat) @ order.reshape(flat).swapaxes(1, 2)
         with np.errstate(invalid="ignore"):
@@ -203,9 +203,9 @@ def agreement(attention: np.ndarray, patterns: np.ndarray) -> np.ndarray:
 
 
 def lift(attention: np.ndarray, patterns: np.ndarray) -> np.ndarray:
-    """How strongly every head prefers what a pattern says more of, see above.
+    """Returns how strongly each head follows each pattern; see the top of this module.
 
-    Takes what :func:`agreement` takes.
+    The arguments are those of :func:`agreement`.
     """
     others = 1 - np.eye(len(patterns[0]), dtype=np.float32)
     looks, says = attention * others, patterns * others
@@ -217,11 +217,11 @@ def lift(attention: np.ndarray, patterns: np.ndarray) -> np.ndarray:
 
 
 def best_heads(scores: np.ndarray, lifts: np.ndarray) -> list[tuple[int, int]]:
-    """Layer and head of the best match of each pattern; of distance, in either direction.
+    """Returns the layer and head that match each pattern best; distance in either direction.
 
     Args:
         scores: ``[layers, heads, patterns]``.
-        lifts: The same.
+        lifts: ``[layers, heads, patterns]``.
     """
     worth = np.nan_to_num(scores, nan=-1.0)
     worth[..., -1] = np.abs(worth[..., -1])
@@ -238,7 +238,7 @@ def best_heads(scores: np.ndarray, lifts: np.ndarray) -> list[tuple[int, int]]:
 def _attention(
     model: Eigenformer, dataset: GraphDataset, chosen: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Adjacency ``[n, n]`` and attention ``[layers, heads, n, n]`` of each graph."""
+    """Yields the adjacency ``[n, n]`` and attention ``[layers, heads, n, n]`` of each graph."""
     graphs = GraphDataset(dataset.archive, dataset.spectra, indices=dataset.indices[chosen])
     for found in predict_batches(model, graphs, _BATCH, return_attention=True):
         for number, graph in enumerate(found.places):

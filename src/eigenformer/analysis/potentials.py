@@ -2,10 +2,11 @@ r"""How the potential of a pair of nodes depends on the frequency.
 
 The potential of nodes i and j under frequency k is :math:`\sigma_k[i,j] = u_k[i] u_k[j]`. Its mean
 over a graph's adjacent pairs is :math:`u_k^\top A u_k / \sum A`, and over its other pairs
-:math:`((1^\top u_k)^2 - 1 - u_k^\top A u_k) / (n (n-1) - \sum A)`, for :math:`u_k` has length 1: no
-pair is ever visited. Both are quadratic in :math:`u_k`, so their sum over an eigenspace is the
-trace of a fixed matrix with the projection onto it. All of an eigenspace has one eigenvalue, and
-counts as many times as it has dimensions: the choice of a basis changes nothing.
+:math:`((1^\top u_k)^2 - 1 - u_k^\top A u_k) / (n (n-1) - \sum A)`, because :math:`u_k` has length
+one. No pair has to be visited. Both means are quadratic in :math:`u_k`, so their sum over an
+eigenspace is the trace of a fixed matrix times the projection onto the eigenspace. An eigenspace
+has a single eigenvalue and counts once per dimension. The choice of its basis therefore changes
+nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
 from eigenformer.data.spectra import Spectra, find_spectra, memory_spectra, spectra_of
 
-# Entries of the arrays that are held at once.
+# The number of array entries held in memory at once.
 _CHUNK_ENTRIES = 1 << 22
-# The kernel ends here, in bandwidths.
+# The kernel is cut off here, in bandwidths.
 _REACH = 3.0
-# Fewer graphs than this around an eigenvalue are no mean worth drawing.
+# With fewer graphs than this around an eigenvalue, the mean is not drawn.
 _FEWEST = 10
 
 
@@ -35,8 +36,8 @@ class Curve:
 
     Args:
         mean: ``[points]``.
-        error: ``[points]``, its standard error, graphs being what is drawn at random.
-        spread: ``[points]``, the standard deviation around it, over the eigenvalues of all graphs.
+        error: ``[points]``, the standard error of the mean, with graphs as the random sample.
+        spread: ``[points]``, the standard deviation over the eigenvalues of all graphs.
     """
 
     mean: np.ndarray
@@ -49,12 +50,12 @@ class Potentials:
     """The smoothed mean potential against the eigenvalue.
 
     Args:
-        name: Of the graphs.
-        graphs: How many there were.
-        bandwidth: Of the Gaussian that the eigenvalues are smoothed with.
+        name: The name of the set of graphs.
+        graphs: The number of graphs.
+        bandwidth: The width of the Gaussian that smooths over the eigenvalues.
         eigenvalues: ``[points]`` over [0, 2].
-        adjacent: Of pairs that are an edge.
-        others: Of two different nodes that are none.
+        adjacent: The curve of adjacent pairs.
+        others: The curve of pairs of different nodes that are not adjacent.
     """
 
     name: str
@@ -66,7 +67,7 @@ class Potentials:
 
 
 def cached_spectra(archive: GraphArchive, folders: Iterable[Path]) -> Spectra | None:
-    """The full spectra of an archive, mapped and not read through; None where there are none."""
+    """Returns the full spectra of an archive, memory-mapped and unread; None if not cached."""
     for path, k in find_spectra(archive, folders).items():
         if k is None:
             return spectra_of(archive, folder=path.parent)
@@ -81,15 +82,15 @@ def mean_potentials(
     bandwidth: float = 0.04,
     points: int = 81,
 ) -> Potentials:
-    """The mean potentials of a set of graphs.
+    """Returns the mean potentials of a set of graphs.
 
     Args:
-        name: What to call it.
+        name: The name of the set.
         archive: The graphs.
-        spectra: Their full spectra; None to compute those that are needed.
-        limit: How many graphs to take, evenly from all of them (default: all).
-        bandwidth: Of the smoothing.
-        points: Of the curves.
+        spectra: Their full spectra; None to compute the spectra that are needed.
+        limit: The number of graphs to use, evenly spread over the archive (default: all).
+        bandwidth: The width of the Gaussian that smooths over the eigenvalues.
+        points: The number of points per curve.
     """
     if not len(archive):
         raise DataError(f"{name}: there are no graphs")
@@ -101,7 +102,7 @@ def mean_potentials(
     places = np.linspace(0, 2, points)
     sums = {kind: _RatioSums(points) for kind in ("adjacent", "others")}
     for eigenvalues, means in _graph_means(archive, spectra, chosen, points):
-        # ``[graphs, eigenvalues, points]``: how much each eigenvalue says about each point.
+        # ``[graphs, eigenvalues, points]``: the weight of each eigenvalue at each point.
         apart = (eigenvalues[..., None] - places) / bandwidth
         weights = np.where(np.abs(apart) < _REACH, np.exp(-0.5 * apart**2), 0)
         for kind, values in means.items():
@@ -114,8 +115,8 @@ def mean_potentials(
 def _graph_means(
     archive: GraphArchive, spectra: Spectra, chosen: np.ndarray, points: int
 ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-    """Graphs of one size at a time: their eigenvalues ``[graphs, k]``, and for each of them the
-    mean potential of adjacent and of other pairs, NaN where a graph has none.
+    """Yields, for graphs of one size at a time, their eigenvalues ``[graphs, k]`` and the mean
+    potential of adjacent and of other pairs per eigenvalue, NaN if a graph has no such pairs.
     """
     sizes = archive.num_nodes[chosen]
     for n in np.unique(sizes):
@@ -137,7 +138,7 @@ def _graph_means(
 
 
 class _RatioSums:
-    """What a ratio of two sums over graphs, and its standard error, are made from."""
+    """Accumulates a ratio of two sums over graphs, with its standard error."""
 
     def __init__(self, points: int) -> None:
         self.values, self.weights = np.zeros(points), np.zeros(points)
@@ -145,7 +146,7 @@ class _RatioSums:
         self.value_squares = np.zeros(points)
 
     def add(self, values: np.ndarray, weights: np.ndarray) -> None:
-        """Takes in graphs: values ``[graphs, k]``, weights ``[graphs, k, points]``."""
+        """Adds graphs: values ``[graphs, k]``, weights ``[graphs, k, points]``."""
         value = np.einsum("gk,gkp->gp", values, weights)
         weight = weights.sum(1)
         self.values += value.sum(0)
@@ -156,7 +157,7 @@ class _RatioSums:
         self.value_squares += np.einsum("gk,gkp->p", values**2, weights)
 
     def curve(self, fewest: float) -> Curve:
-        """The weighted mean, where enough graphs have a say, and its error."""
+        """Returns the weighted mean and its error; NaN where too few graphs contribute."""
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = self.values / self.weights
             # Σ (value − mean · weight)² over graphs, as for any ratio of sums.

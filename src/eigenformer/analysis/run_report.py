@@ -1,4 +1,4 @@
-"""Everything there is to say about one run, as data."""
+"""Collects everything about one run, as data."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Rank:
     """A row of the comparison.
 
     Args:
-        name: Of the model.
-        mean: Its figure.
-        deviation: Over several runs, where there were several.
+        name: The name of the model.
+        mean: Its mean result.
+        deviation: The standard deviation over several runs; None if it is not known.
         whose: ``ours``, ``paper`` for the paper's own model, or ``baseline``.
     """
 
@@ -43,13 +43,13 @@ class Rank:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The run among the models of the paper's table, the best first.
+    """Compares the run with the models of the paper's table, the best first.
 
     Args:
-        label: What the benchmark is called.
-        metric: What the figures are.
-        lower_is_better: Of the metric.
-        digits: To show.
+        label: The name of the benchmark.
+        metric: The metric of the results.
+        lower_is_better: Whether lower values of the metric are better.
+        digits: The number of digits to show.
         ranks: The rows.
     """
 
@@ -62,14 +62,14 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A test graph, what was predicted for it and what is true.
+    """A test graph with its prediction and truth.
 
     Args:
-        index: Its place among the test graphs.
+        index: The index of the graph in the test set.
         subject: The graph and its drawing.
-        prediction: As in :class:`GraphErrors`.
-        truth: The same.
-        error: The same.
+        prediction: The prediction, as in :class:`GraphErrors`.
+        truth: The truth, as in :class:`GraphErrors`.
+        error: The error, as in :class:`GraphErrors`.
     """
 
     index: int
@@ -81,12 +81,12 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class TestResults:
-    """The test set, graph by graph.
+    """The results on the test set, graph by graph.
 
     Args:
         errors: ``[graphs]``.
-        pairs: ``[graphs, 2]`` true and predicted numbers; None where not one number is predicted.
-        examples: The graphs with the largest errors, drawn.
+        pairs: ``[graphs, 2]``, true and predicted numbers; None unless the target is one number.
+        examples: The graphs with the largest errors, with drawings.
     """
 
     errors: np.ndarray
@@ -96,18 +96,18 @@ class TestResults:
 
 @dataclass(frozen=True, eq=False)
 class RunReport:
-    """What a run was, how it went and what came of it.
+    """The settings, the progress and the results of a run.
 
     Args:
-        name: The folder's.
+        name: The name of the run folder.
         config: All settings.
-        summary: As the run wrote it; empty where it did not come so far.
-        metrics: One row for each epoch.
+        summary: The summary that the run wrote; empty if the run has not written one yet.
+        metrics: One row per epoch.
         target: What is predicted; None without a model.
-        comparison: Beside the paper's figures; None where they are not comparable.
+        comparison: The comparison with the paper's results; None if they are not comparable.
         filters: What the heads learned; None without weights.
-        test: None without weights or data.
-        missing: Why a part is missing, by its name.
+        test: The results on the test set; None without weights or data.
+        missing: The missing parts by name, and why each is missing.
     """
 
     name: str
@@ -126,12 +126,12 @@ def report_run(
     examples: int = 8,
     workspace: Workspace | None = None,
 ) -> RunReport:
-    """Collects it all; a part that cannot be had is said to be missing, and why.
+    """Collects the report of a run. ``missing`` lists the unavailable parts with reasons.
 
     Args:
         path: A run folder.
-        examples: How many test graphs to draw, those with the largest errors.
-        workspace: Where raw files and prepared graphs are (default: as the environment says).
+        examples: The number of test graphs to draw, those with the largest errors.
+        workspace: The folders of raw files and prepared graphs (default: from the environment).
     """
     folder = RunFolder.open(path)
     config, summary = folder.read_config(), folder.read_summary()

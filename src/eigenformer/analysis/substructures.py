@@ -1,4 +1,4 @@
-"""What the eigenvectors of one graph look like, in order of frequency."""
+"""The eigenvectors of one graph, in order of frequency."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Substructures:
     """Eigenvectors of one graph.
 
     Args:
-        name: Of the graph.
-        drawing: Its picture.
-        places: ``[shown]``, which eigenvectors, counted from 1 in order of frequency.
+        name: The name of the graph.
+        drawing: The drawing of the graph.
+        places: ``[shown]``, the numbers of the eigenvectors, from 1 in order of frequency.
         eigenvalues: ``[shown]``.
         multiplicities: ``[shown]``, how often each eigenvalue occurs.
         eigenvectors: ``[n, shown]``, each with its largest entry positive.
@@ -33,11 +33,11 @@ class Substructures:
 
 
 def substructures(subject: GraphView, most: int = 30) -> Substructures:
-    """The eigenvectors of a graph; of a large one, the lowest and the highest frequencies.
+    """Returns the eigenvectors of a graph; only the lowest and highest frequencies if it is large.
 
     Args:
         subject: The graph.
-        most: How many to show.
+        most: The largest number of eigenvectors to show.
     """
     if most < 1:
         raise DataError(f"most: must be at least 1, got {most}")
@@ -58,11 +58,11 @@ def substructures(subject: GraphView, most: int = 30) -> Substructures:
 
 
 def _canonical(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """The same eigenspaces in a basis that depends on the graph alone.
+    """Returns the same eigenspaces in a basis that depends only on the graph.
 
-    LAPACK's choice within a repeated eigenvalue's space is arbitrary. Columns of the projection
-    onto it, made orthogonal one after the other, the longest first, are not; and they are more
-    local. Rounding keeps ties between nodes that are alike.
+    LAPACK's basis for the eigenspace of a repeated eigenvalue is arbitrary. This basis is not: it
+    consists of columns of the projection onto the eigenspace, made orthogonal one after the other,
+    the longest first. It is also more local. Rounding keeps ties between equivalent nodes.
     """
     from scipy.linalg import qr
 
@@ -75,6 +75,6 @@ def _canonical(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
             result[:, space] = orthogonal[:, : len(space)]
         else:
             result[:, space] = basis
-    # Of entries as good as equal the first one decides about the sign.
+    # Among the nearly largest entries, the first one determines the sign.
     first = (np.abs(result) > np.abs(result).max(0) - 1e-4).argmax(0)
     return result * np.sign(result[first, np.arange(len(first))])

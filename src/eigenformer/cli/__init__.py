@@ -1,4 +1,4 @@
-"""The command line: a table of commands, each a module that is imported when it is called."""
+"""The command line: a table of commands. A command's module is imported when it is called."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from eigenformer import __version__
 from eigenformer.cli.parser import Parser
 from eigenformer.nearest import unknown
 
-# command: what it does; its module has `add_arguments(parser)` and `run(arguments)`.
+# Each command and what it does. Its module has `add_arguments(parser)` and `run(arguments)`.
 _COMMANDS = {
-    "train": "train a model on a benchmark or on your own data, or go on with a run",
-    "evaluate": "the metric of a trained model on train, val or test",
+    "train": "train a model on a benchmark or on your own data, or continue a run",
+    "evaluate": "compute the metrics of a trained model on train, val or test",
     "predict": "predict for new molecules or graphs with a trained model",
-    "explain": "a page on one graph: prediction, spectrum, and where each head looks",
-    "report": "a page on one run: curves, the paper's figures, filters, largest errors",
-    "diagnose": "why a model learns or not: entropy of its attention, gradients, batch norms",
-    "runs": "a table of the runs below a folder",
-    "reproduce": "a preset's full schedule for several seeds, beside the paper's figure",
-    "ablate": "the same training with one thing changed: frequencies, degree scaler",
-    "table": "the paper's result tables, with the runs below a folder",
+    "explain": "write a page about one graph: prediction, spectrum, and where each head looks",
+    "report": "write a page about one run: curves, the paper's results, filters, largest errors",
+    "diagnose": "show why a model learns or does not: attention entropy, gradients, batch norms",
+    "runs": "list the runs in a folder",
+    "reproduce": "train a preset's full schedule with several seeds and compare with the paper",
+    "ablate": "repeat a training with one thing changed: frequencies or degree scaler",
+    "table": "print the paper's result tables together with the runs in a folder",
     "figures": "draw the paper's figures from a run, a dataset, a graph or a preset",
-    "demo": "train on generated graphs, beside other networks: no download, a few minutes",
-    "bench": "measure time and memory, side by side with other graph networks",
-    "data": "prepare the benchmarks and your own graphs, and see what is there",
-    "doctor": "say which attention path is active and why, and check it",
-    "presets": "list the paper's models: sizes, parameters, the paper's count",
+    "demo": "train and compare networks on generated graphs: no download, a few minutes",
+    "bench": "measure time and memory, compared with other graph networks",
+    "data": "prepare benchmarks or your own graphs, and list what is prepared",
+    "doctor": "show which attention backend is active and why, and check it",
+    "presets": "list the paper's models: sizes, parameter counts, the paper's counts",
 }
 _INTERRUPTED = 130
-# How often a thread of GNU's OpenMP looks for work before it sleeps, unless the user says. Enough
-# to be awake for the next operator; 300,000, its own choice, takes time from others that work.
+# How often a thread of GNU's OpenMP polls for work before it sleeps, unless the user sets it. This
+# is enough to be awake for the next operator. The default, 300,000, takes time from busy threads.
 _SPINS = "10000"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    if "OMP_WAIT_POLICY" not in os.environ:  # read when PyTorch is loaded, which is later
+    if "OMP_WAIT_POLICY" not in os.environ:  # read later, when PyTorch is loaded
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
-    if isinstance(sys.stdout, TextIOWrapper):  # a terminal may know no φ
+    if isinstance(sys.stdout, TextIOWrapper):  # a terminal may be unable to show φ
         sys.stdout.reconfigure(errors="replace")
     parser = Parser(
         prog="eigenformer", description="Graph transformers without positional encodings."
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if name in argv[:1]:
             module = import_module(f"eigenformer.cli.{name}")
             module.add_arguments(command)
-            # For its help alone: it is looked for anywhere, also behind the command of a command.
+            # Only for its help text: "--debug" is accepted anywhere, also after a subcommand.
             command.add_argument("--debug", action="store_true", help="show tracebacks")
             command.set_defaults(run=module.run)
     debug = "--debug" in argv
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(arguments.run(arguments) or 0)
     except KeyboardInterrupt:
         return _fail(arguments, "stopped", _INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output has gone, as with | head
+    except BrokenPipeError:  # the reader of our output is gone, as with | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:

@@ -1,4 +1,4 @@
-"""``eigenformer ablate``: the same training with one thing changed."""
+"""``eigenformer ablate``: repeats a training with one thing changed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to change, in which model."""
+    """Adds the arguments: what to change, and in which model."""
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    common.add_argument("name", metavar="PRESET_OR_DATASET", help="for example zinc-feat")
+    common.add_argument(
+        "name", metavar="PRESET_OR_DATASET", help="a preset or a dataset, for example zinc-feat"
+    )
     common.add_argument("--seeds", type=int, nargs="+", default=[0], metavar="SEED")
-    common.add_argument("--out", type=Path, help="(default: runs/ablation-WHAT-NAME)")
+    common.add_argument("--out", type=Path, help="output folder (default: runs/ablation-WHAT-NAME)")
     add_training(common)
     add_folders(common)
     what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
@@ -29,16 +31,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     frequencies.add_argument(
         "--fractions", dest="shares", type=float, nargs="+", default=[1.0, 0.8, 0.6, 0.4, 0.2]
     )
-    frequencies.add_argument("--draws", type=int, default=4, help="of the test with a part")
+    frequencies.add_argument(
+        "--draws",
+        type=int,
+        default=4,
+        help="random samples of the frequencies per test (default: 4)",
+    )
 
-    text = "train with the paper's degree scaler, with one in each layer, without"
+    text = "train with the paper's degree scaler, with one per layer, and without"
     what.add_parser(
         "degree-scaler", parents=[common], help=text, description=text, allow_abbrev=False
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Trains what is missing, prints the table and writes it beside the runs."""
+    """Trains the missing runs, prints the table and writes it next to the runs."""
     from eigenformer.experiments.ablation import frequency_variants, scaler_variants
     from eigenformer.experiments.ablation_tables import frequency_table, scaler_table
 

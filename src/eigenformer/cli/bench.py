@@ -1,4 +1,4 @@
-"""``eigenformer bench``: processor time and memory, side by side with other graph networks."""
+"""``eigenformer bench``: measures processor time and memory, compared with other networks."""
 
 from __future__ import annotations
 
@@ -14,20 +14,27 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to measure, and where to put it."""
+    """Adds the arguments: what to measure, and where to write the results."""
     parser.add_argument(
-        "--workloads", nargs="+", help="zinc, superpixels, sbm, peptides (default: all)"
+        "--workloads", nargs="+", help="any of zinc, superpixels, sbm, peptides (default: all)"
     )
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=1, help="of all models in turn; the best")
-    parser.add_argument("--no-growth", action="store_true", help="leave out the growth curves")
-    parser.add_argument("--memory-limit", type=float, default=14, help="gigabytes a step may take")
-    parser.add_argument("--output", type=Path, help="folder for the figures as JSON and a plot")
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="measure every model this often and keep the best"
+    )
+    parser.add_argument("--no-growth", action="store_true", help="skip the growth curves")
+    parser.add_argument(
+        "--memory-limit",
+        type=float,
+        default=14,
+        help="skip literal attention if a step needs more gigabytes (default: 14)",
+    )
+    parser.add_argument("--output", type=Path, help="folder for the results as JSON and a plot")
     add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Measures and prints as it goes."""
+    """Measures, and prints each result as soon as it is known."""
     from eigenformer.nearest import unknown
     from eigenformer.speed import WORKLOADS, growth, steps
     from eigenformer.speed.batches import find_archive
@@ -64,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _table(setups: list[Setup], arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """The models on one batch with one number of threads."""
+    """Measures all models on one batch with one number of threads, and prints the rows."""
     from eigenformer.speed import literal_gigabytes
 
     records = []
@@ -82,7 +89,7 @@ def _table(setups: list[Setup], arguments: argparse.Namespace) -> list[dict[str,
 
 
 def _best(setups: list[Setup], arguments: argparse.Namespace) -> list[Measurement | None]:
-    """The best of all rounds; in a round, the setups are measured one after the other."""
+    """Returns the best of all rounds. A round measures the setups one after the other."""
     from eigenformer.speed import literal_gigabytes, measure
 
     best: list[Measurement | None] = [None] * len(setups)

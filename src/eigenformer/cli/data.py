@@ -1,4 +1,4 @@
-"""``eigenformer data``: prepare graphs, list them, look at one set of them."""
+"""``eigenformer data``: prepares graphs, lists them, and describes one set of graphs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ _COLUMNS = ("name", "graphs", "nodes", "edges", "task", "archive", "spectra", "w
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Three actions, with the cache in common."""
+    """Adds three actions that share the cache folder."""
     folders = argparse.ArgumentParser(add_help=False)
-    folders.add_argument("--cache-dir", type=Path, help="results (or EIGENFORMER_CACHE_DIR)")
+    folders.add_argument(
+        "--cache-dir", type=Path, help="folder of prepared graphs (or EIGENFORMER_CACHE_DIR)"
+    )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
-    text = "fetch or generate → archive → spectra; what is done already is not done again"
+    text = "fetch or generate graphs, build an archive, compute spectra; skips finished steps"
     prepare = actions.add_parser("prepare", parents=[folders], help=text, description=text)
     prepare.add_argument("name", help="a benchmark, or a path to your own graphs")
     prepare.add_argument(
-        "--raw-dir", type=Path, help="raw files of benchmarks (or EIGENFORMER_RAW_DIR)"
+        "--raw-dir", type=Path, help="folder of the benchmarks' raw files (or EIGENFORMER_RAW_DIR)"
     )
     prepare.add_argument(
         "--num-frequencies", "--k", type=int, metavar="K",
@@ -36,43 +38,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     prepare.add_argument("--no-spectra", action="store_true", help="stop after the archive")
     prepare.add_argument("--workers", type=int, help="threads for spectra (default: all cores)")
-    prepare.add_argument("--seed", type=int, default=0, help="of generated graphs, or of a split")
+    prepare.add_argument(
+        "--seed", type=int, default=0, help="random seed of generated graphs or of a split"
+    )
     generated = prepare.add_argument_group("pattern and cluster")
     generated.add_argument("--size", type=int, help="number of graphs (default: the benchmark's)")
-    generated.add_argument("--official", action="store_true", help="the published graphs instead")
+    generated.add_argument(
+        "--official", action="store_true", help="use the published graphs instead"
+    )
     _add_own(prepare.add_argument_group("your own graphs"))
 
-    text = "show what is there, where, its size and statistics"
+    text = "list prepared graphs with their folder, size and statistics"
     actions.add_parser("list", parents=[folders], help=text, description=text)
 
-    text = "show one set of graphs and check every checksum"
+    text = "describe one set of graphs and verify all checksums"
     info = actions.add_parser("info", parents=[folders], help=text, description=text)
     info.add_argument("name", help="a name in the cache, or a path")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Runs one of the three."""
+    """Runs one of the three actions."""
     {"prepare": _prepare, "list": _list, "info": _info}[arguments.action](arguments)
 
 
 def _add_own(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--name", dest="own_name", metavar="NAME", help="name in the cache (default: the file's)"
+        "--name", dest="own_name", metavar="NAME", help="name in the cache (default: the file name)"
     )
-    group.add_argument("--smiles", metavar="COLUMN", help="(default: smiles)")
+    group.add_argument("--smiles", metavar="COLUMN", help="column with SMILES (default: smiles)")
     group.add_argument(
         "--target", "--targets", dest="targets", nargs="+", metavar="COLUMN",
-        help="what is to be predicted",
+        help="columns to predict",
     )  # fmt: skip
     group.add_argument(
-        "--id-column", dest="identifier", metavar="COLUMN", help="names, which must not repeat"
+        "--id-column", dest="identifier", metavar="COLUMN", help="column with unique names"
     )
-    group.add_argument("--split-column", metavar="COLUMN", help="train, val or test for each row")
-    group.add_argument("--split-by", help="random, stratified, scaffold, or column (default)")
-    group.add_argument("--fractions", nargs=3, type=float, help="(default: 0.8 0.1 0.1)")
-    group.add_argument("--task", help="regression, binary, multiclass or multilabel")
-    group.add_argument("--featurizer", help="of molecules: ogb (default) or zinc")
-    group.add_argument("--undirected", action="store_true", default=None, help="edges go both ways")
+    group.add_argument(
+        "--split-column", metavar="COLUMN", help="column with train, val or test for each row"
+    )
+    group.add_argument(
+        "--split-by", help="how to split: random, stratified, scaffold, or column (default)"
+    )
+    group.add_argument(
+        "--fractions",
+        nargs=3,
+        type=float,
+        help="shares of train, val and test (default: 0.8 0.1 0.1)",
+    )
+    group.add_argument(
+        "--task", help="kind of target: regression, binary, multiclass or multilabel"
+    )
+    group.add_argument("--featurizer", help="features of molecules: ogb (default) or zinc")
+    group.add_argument(
+        "--undirected", action="store_true", default=None, help="treat each edge as going both ways"
+    )
 
 
 def _prepare(arguments: argparse.Namespace) -> None:
@@ -119,7 +138,7 @@ def _prepare(arguments: argparse.Namespace) -> None:
 
 
 def _given(arguments: argparse.Namespace, cls: type[Settings]) -> dict[str, Any]:
-    """The settings of one kind that were given."""
+    """Returns the settings of one class that were given."""
     given = {name: getattr(arguments, name, None) for name in setting_types(cls)}
     return {name: value for name, value in given.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""``eigenformer demo``: the whole way once, on graphs that are generated on the spot."""
+"""``eigenformer demo``: training, comparison and report on graphs generated on the spot."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ _SETTINGS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where to write, and what to change."""
-    parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="(default: runs/demo)")
-    parser.add_argument("--seed", type=int, help="of everything random (default: 0)")
+    """Adds the arguments: where to write, and which settings to change."""
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/demo"), help="output folder (default: runs/demo)"
+    )
+    parser.add_argument("--seed", type=int, help="random seed (default: 0)")
     add_training(parser)
     add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Trains an Eigenformer, then what it is compared with, and writes the report."""
+    """Trains an Eigenformer and the networks it is compared with, and writes the report."""
     from eigenformer.analysis.run_report import report_run
     from eigenformer.experiments.comparison import NETWORKS, majority, train_comparable
     from eigenformer.pages import report_page, save_page

@@ -9,23 +9,23 @@ from eigenformer.cli.settings import add_device, add_folders, positive, workspac
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The model and the graphs."""
-    parser.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
+    """Adds the arguments: the model and the graphs."""
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder with a model")
     parser.add_argument("--split", default="train", help="train (default), val, test or all")
-    parser.add_argument("--data", help="other data, or the same in another place")
+    parser.add_argument("--data", help="other data, or a new path to the same data")
     parser.add_argument(
-        "--limit", type=int, default=64, help="graphs to look at, evenly from all (default: 64)"
+        "--limit", type=int, default=64, help="number of graphs, evenly spread (default: 64)"
     )
     parser.add_argument(
-        "--steps", type=positive, default=8, help="training steps for gradients (default: 8)"
+        "--steps", type=positive, default=8, help="training steps for the gradients (default: 8)"
     )
-    parser.add_argument("--threads", type=positive, help="of PyTorch")
+    parser.add_argument("--threads", type=positive, help="PyTorch threads")
     add_device(parser)
     add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints both tables, and what is striking."""
+    """Prints both tables and points out what is striking."""
     import torch
 
     from eigenformer.analysis.diagnosis import EVEN, diagnose, diagnosis_table

@@ -1,4 +1,4 @@
-"""``eigenformer doctor``: what is installed, which attention path is active, whether it works."""
+"""``eigenformer doctor``: shows what is installed and which backend is active, and checks it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _EXTRAS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The folders to look at."""
+    """Adds the arguments: the folders to inspect."""
     add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the findings; the exit code is 1 if the paths disagree."""
+    """Prints the findings. Returns the exit code 1 if the backends disagree."""
     from eigenformer.kernels import KERNELS
     from eigenformer.self_check import check_backends
 
@@ -66,7 +66,7 @@ def _print_versions() -> None:
 
 
 def _print_attention() -> None:
-    """Which kernel computes what, and why the faster ones do not."""
+    """Prints which kernel computes what, and why faster ones are not used."""
     import torch
 
     from eigenformer.kernels import KERNELS, Request, choose_kernel

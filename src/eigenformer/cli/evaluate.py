@@ -1,4 +1,4 @@
-"""``eigenformer evaluate``: how good a trained model is."""
+"""``eigenformer evaluate``: computes the metrics of a trained model."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from eigenformer.cli.settings import add_device, add_folders, positive, workspac
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The model and the graphs."""
-    parser.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
+    """Adds the arguments: the model and the graphs."""
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder with a model")
     parser.add_argument(
-        "--split", help="train, val, test or all (default: test; all of other data of your own)"
+        "--split", help="train, val, test or all (default: test; for other data of your own: all)"
     )
-    parser.add_argument("--data", help="other data, or the same in another place")
+    parser.add_argument("--data", help="other data, or a new path to the same data")
     parser.add_argument(
-        "--smiles", metavar="COLUMN", help="of other data (default: as in training)"
+        "--smiles",
+        metavar="COLUMN",
+        help="column with SMILES in other data (default: as in training)",
     )
-    text = "of other data (default: as in training)"
+    text = "target columns in other data (default: as in training)"
     parser.add_argument(
         "--target", "--targets", dest="targets", nargs="+", metavar="COLUMN", help=text
     )
-    parser.add_argument("--threads", type=positive, help="of PyTorch")
+    parser.add_argument("--threads", type=positive, help="PyTorch threads")
     add_device(parser)
     add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints the metrics, first the one that counts."""
+    """Prints the metrics, the main one first."""
     import torch
 
     from eigenformer.trained_model import TrainedModel

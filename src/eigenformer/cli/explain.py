@@ -1,4 +1,4 @@
-"""``eigenformer explain``: one graph through the eyes of a trained model, as a page."""
+"""``eigenformer explain``: writes a page about one graph as a trained model sees it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from eigenformer.cli.settings import add_device, add_folders, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The model, the graph, and where to write."""
-    parser.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
+    """Adds the arguments: the model, the graph, and where to write."""
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder with a model")
     parser.add_argument(
         "input",
-        help="a SMILES, a table or folder of graphs, a dataset; or train, val, test of the run",
+        help="a SMILES, a table or folder of graphs, a dataset, or the run's train, val or test",
     )
-    parser.add_argument("--index", type=int, help="which graph of those, from 0 (default: 0)")
-    parser.add_argument("--out", type=Path, default=Path("explain.html"), help="an HTML file")
+    parser.add_argument(
+        "--index", type=int, help="which of several graphs, counted from 0 (default: 0)"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("explain.html"),
+        help="HTML file to write (default: explain.html)",
+    )
     add_device(parser)
     add_folders(parser)
 

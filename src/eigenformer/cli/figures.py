@@ -1,4 +1,4 @@
-"""``eigenformer figures``: the paper's figures, each from real data, as SVG, PDF or PNG."""
+"""``eigenformer figures``: draws the paper's figures from real data, as SVG, PDF or PNG."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """One action for each figure, with the file in common."""
+    """Adds one action per figure. All share the output file."""
     out = argparse.ArgumentParser(add_help=False)
-    out.add_argument(
-        "--out", type=Path, help="the ending chooses SVG, PDF or PNG (default: FIGURE.svg)"
-    )
+    out.add_argument("--out", type=Path, help="SVG, PDF or PNG file to write (default: FIGURE.svg)")
     folders = argparse.ArgumentParser(add_help=False)
     add_folders(folders)
     figures = parser.add_subparsers(dest="figure", metavar="FIGURE", required=True)
@@ -28,9 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     substructures.add_argument(
         "graph", help="a SMILES, a path to graphs, or the name of a prepared dataset"
     )
-    substructures.add_argument("--index", type=int, help="which graph of several (default: 0)")
     substructures.add_argument(
-        "--most", type=int, default=30, help="eigenvectors to show (default: 30)"
+        "--index", type=int, help="which of several graphs, counted from 0 (default: 0)"
+    )
+    substructures.add_argument(
+        "--most", type=int, default=30, help="number of eigenvectors to show (default: 30)"
     )
 
     text = "the mean potential of adjacent and non-adjacent nodes against the eigenvalue"
@@ -39,34 +39,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "datasets", nargs="+", metavar="DATASET", help="prepared datasets, by name or path"
     )
     potentials.add_argument(
-        "--limit", type=int, default=2000, help="graphs of each, evenly spread (default: 2000)"
+        "--limit", type=int, default=2000, help="graphs per dataset, evenly spread (default: 2000)"
     )
 
-    text = "powers of the adjacency and distances of a graph, beside the heads that match them best"
+    text = "a graph's adjacency powers and distances, and the heads that match them best"
     attention = figures.add_parser("attention", parents=both, help=text, description=text)
-    attention.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
-    attention.add_argument("--index", type=int, default=0, help="graph of the split (default: 0)")
+    attention.add_argument("run_folder", type=Path, metavar="RUN", help="folder with a model")
+    attention.add_argument(
+        "--index", type=int, default=0, help="which graph of the split (default: 0)"
+    )
     attention.add_argument("--split", default="test", help="train, val or test (default: test)")
-    attention.add_argument("--data", help="other data, or the same in another place")
-    attention.add_argument("--limit", type=int, help="graphs for the table (default: all)")
+    attention.add_argument("--data", help="other data, or a new path to the same data")
+    attention.add_argument(
+        "--limit", type=int, help="number of graphs for the table (default: all)"
+    )
 
-    text = "what each head learned: φ₂ over the spectrum, φ₁ over the scores it can meet"
+    text = "what each head learned: φ₂ over the spectrum, φ₁ over the possible scores"
     filters = figures.add_parser("filters", parents=[out], help=text, description=text)
-    filters.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
-    filters.add_argument("--layer", type=int, nargs="+", help="from 0 (default: all)")
-    filters.add_argument("--head", type=int, nargs="+", help="from 0 (default: all)")
+    filters.add_argument("run_folder", type=Path, metavar="RUN", help="folder with a model")
+    filters.add_argument(
+        "--layer", type=int, nargs="+", help="layers, counted from 0 (default: all)"
+    )
+    filters.add_argument("--head", type=int, nargs="+", help="heads, counted from 0 (default: all)")
 
-    text = "curves of several runs in one picture"
+    text = "training curves of several runs in one picture"
     training = figures.add_parser("training", parents=[out], help=text, description=text)
     training.add_argument("run_folders", type=Path, nargs="+", metavar="RUN", help="run folders")
 
-    text = "the architecture of a configuration: its attention and one layer, with the real shapes"
+    text = "the architecture of a model: its attention and one layer, with the real shapes"
     architecture = figures.add_parser("architecture", parents=[out], help=text, description=text)
     architecture.add_argument("preset", help="a preset, or a folder with a model")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Draws one of them, writes it, and prints its caption."""
+    """Draws one figure, writes it, and prints its caption."""
     from eigenformer.plots import picture_format, save_picture
 
     path = arguments.out or Path(f"{arguments.figure}.svg")

@@ -1,4 +1,4 @@
-"""The parser of a command: argparse's, with the nearest name for an option that nobody knows."""
+"""An argument parser that suggests the nearest name for an unknown option."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from eigenformer.nearest import unknown
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that can explain what it did not understand."""
+    """An argument parser that explains arguments it does not know."""
 
     def error(self, message: str) -> NoReturn:
-        """One line, as all our errors; not the whole usage."""
+        """Exits with a one-line message, like all our errors, instead of the whole usage."""
         self.exit(2, f"{self.prog}: {message}; see  {self.prog} --help\n")
 
     def explain(self, rest: Sequence[str]) -> str:
-        """What to say about arguments that no option took; misspelt options come first."""
+        """Returns a message about arguments that are left over. Misspelt options come first."""
         options = [text for text in rest if text.startswith("-")]
         if not options:
             return f"'{rest[0]}': not expected here"
@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
         return unknown(given, name, [o for o in known if o.rpartition(".")[0] == section])
 
     def options(self) -> list[str]:
-        """The names of all long options, those of its own commands too."""
+        """Returns the names of all long options, including those of its subcommands."""
         names = [text[2:] for text in self._option_string_actions if text.startswith("--")]
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):

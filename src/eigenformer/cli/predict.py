@@ -1,4 +1,4 @@
-"""``eigenformer predict``: predictions for new molecules or graphs."""
+"""``eigenformer predict``: predicts for new molecules or graphs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ _OUT = Path("predictions.csv")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The model, the input, and where to write."""
-    parser.add_argument("run_folder", type=Path, metavar="RUN", help="a folder with a model")
+    """Adds the arguments: the model, the input, and where to write."""
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder with a model")
     parser.add_argument("input", type=Path, help="a table with SMILES, an archive, or graphs")
-    parser.add_argument("--out", type=Path, help=f"a CSV file (default: {_OUT})")
-    parser.add_argument("--smiles", metavar="COLUMN", help="(default: as in training)")
+    parser.add_argument("--out", type=Path, help=f"CSV file to write (default: {_OUT})")
+    parser.add_argument(
+        "--smiles", metavar="COLUMN", help="column with SMILES (default: as in training)"
+    )
     parser.add_argument(
         "--escape-formulas",
         action="store_true",
-        help="put ' before cells that a spreadsheet would take for formulas",
+        help="put ' before cells that a spreadsheet would read as formulas",
     )
-    parser.add_argument("--threads", type=positive, help="of PyTorch")
+    parser.add_argument("--threads", type=positive, help="PyTorch threads")
     add_device(parser)
 
 

@@ -1,4 +1,4 @@
-"""``eigenformer presets``: the paper's models, and variants of them, in one table."""
+"""``eigenformer presets``: lists the paper's models and their variants in one table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _COLUMNS = ("preset", "layers", "heads", "d", "p", "parameters", "paper", "remar
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """There are none."""
+    """Adds nothing: the command has no arguments."""
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -22,14 +22,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def preset_row(name: str) -> tuple[str, ...]:
-    """One preset's row. The parameters are counted, not quoted."""
+    """Returns the row of one preset. The parameters are counted, not quoted."""
     import torch
 
     from eigenformer.config import load_preset
     from eigenformer.models import build_model
 
     preset = load_preset(name)
-    with torch.device("meta"):  # shapes only: nothing is allocated or drawn
+    with torch.device("meta"):  # shapes only: nothing is allocated or initialised
         parameters = build_model(preset.model).num_parameters()
     model = preset.model.to_dict()
     sizes = (model.get(size, "-") for size in ("layers", "heads", "hidden_dim", "phi_width"))

@@ -1,4 +1,4 @@
-"""``eigenformer report``: one page per run."""
+"""``eigenformer report``: writes a page about one run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,25 @@ from eigenformer.cli.settings import add_folders, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The run, and where to write."""
-    parser.add_argument("run_folder", type=Path, metavar="RUN", help="a run folder")
-    parser.add_argument("--out", type=Path, default=Path("report.html"), help="an HTML file")
+    """Adds the arguments: the run, and where to write."""
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="run folder")
     parser.add_argument(
-        "--examples", type=int, default=8, help="test graphs to draw, the worst (default: 8)"
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        help="HTML file to write (default: report.html)",
+    )
+    parser.add_argument(
+        "--examples",
+        type=int,
+        default=8,
+        help="test graphs to draw, those with the largest errors (default: 8)",
     )
     add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Writes the page, and says what is missing in it."""
+    """Writes the page, and reports which parts are missing."""
     from eigenformer.analysis.run_report import report_run
     from eigenformer.pages import report_page, save_page
 

@@ -1,4 +1,4 @@
-"""``eigenformer reproduce``: the paper's figures again, over several seeds."""
+"""``eigenformer reproduce``: reproduces the paper's results over several seeds."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from eigenformer.cli.settings import add_folders, add_training, settings_of, wor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The preset and the seeds."""
-    parser.add_argument("preset_name", metavar="PRESET", help="see  eigenformer presets")
+    """Adds the arguments: the preset and the seeds."""
+    parser.add_argument("preset_name", metavar="PRESET", help="a preset, see  eigenformer presets")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3], metavar="SEED")
-    parser.add_argument("--out", type=Path, default=Path("runs"), help="(default: runs)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs"), help="output folder (default: runs)"
+    )
     add_training(parser)
     add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Trains what is missing, then prints the result."""
+    """Trains the missing runs, then prints the result."""
     from eigenformer.experiments.reproduction import reproduce
 
     result = reproduce(

@@ -1,4 +1,4 @@
-"""``eigenformer runs``: what was trained."""
+"""``eigenformer runs``: lists the runs in a folder."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from eigenformer.reporting import print_columns
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The folder."""
+    """Adds the argument: the folder."""
     parser.add_argument(
-        "folder", type=Path, nargs="?", default=Path("runs"), help="(default: runs)"
+        "folder",
+        type=Path,
+        nargs="?",
+        default=Path("runs"),
+        help="folder of the runs (default: runs)",
     )
 
 

@@ -1,4 +1,4 @@
-"""From options on the command line and settings files to plain settings."""
+"""Turns command-line options and settings files into plain settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from eigenformer.data.workspace import Workspace
     from eigenformer.reporting import Reporter
 
-# option: where its value goes in the settings of a run
+# Each option and where its value goes in the settings of a run.
 _PLACES = {
     "preset": "preset",
     "epochs": "training.epochs",
@@ -30,26 +30,28 @@ _PLACES = {
     "patience": "patience",
     "start": "start",
 }
-# Settings that had another name once, which still is an option.
+# Former names of settings, which are still accepted as options.
 _ALIASES = {"data.frequencies": "data.num_frequencies"}
 
 
 def add_folders(parser: argparse.ArgumentParser) -> None:
-    """Where data is read from and kept."""
+    """Adds the folders that data is read from and kept in."""
     group = parser.add_argument_group("folders")
-    group.add_argument("--raw-dir", type=Path, help="raw files (or EIGENFORMER_RAW_DIR)")
-    group.add_argument("--cache-dir", type=Path, help="results (or EIGENFORMER_CACHE_DIR)")
+    group.add_argument("--raw-dir", type=Path, help="folder of raw files (or EIGENFORMER_RAW_DIR)")
+    group.add_argument(
+        "--cache-dir", type=Path, help="folder of prepared graphs (or EIGENFORMER_CACHE_DIR)"
+    )
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """Where a trained model computes."""
+    """Adds the device that a trained model computes on."""
     parser.add_argument(
-        "--device", default="cpu", help="where to compute: cpu (default), cuda, cuda:1, mps"
+        "--device", default="cpu", help="device to compute on: cpu (default), cuda, cuda:1, mps"
     )
 
 
 def workspace_of(arguments: argparse.Namespace, reporter: Reporter | None = None) -> Workspace:
-    """The folders and workers of a command, which reports to the terminal unless told."""
+    """Returns the workspace of a command. It reports to the terminal by default."""
     from eigenformer.data.workspace import Workspace
     from eigenformer.reporting import TerminalReporter
 
@@ -60,7 +62,7 @@ def workspace_of(arguments: argparse.Namespace, reporter: Reporter | None = None
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1: of threads, say."""
+    """Parses a whole number of at least 1, such as a number of threads."""
     number = int(text) if text.lstrip("+-").isdecimal() else 0
     if number < 1:
         raise argparse.ArgumentTypeError(f"a whole number of at least 1, got '{text}'")
@@ -68,29 +70,35 @@ def positive(text: str) -> int:
 
 
 def add_training(parser: argparse.ArgumentParser) -> None:
-    """What training commands have in common."""
-    text = "Any setting by its dotted name, too: --model.layers 4, --training.weight_decay 0."
+    """Adds the arguments that all training commands share."""
+    text = "Every setting is also an option: --model.layers 4, --training.weight_decay 0."
     group = parser.add_argument_group("training (defaults: the preset's)", text)
-    group.add_argument("--epochs", type=int, help="the warm-up shrinks or grows in proportion")
-    group.add_argument("--batch-size", type=int, help="graphs per step, over all processes")
+    group.add_argument(
+        "--epochs", type=int, help="number of epochs; the warm-up scales in proportion"
+    )
+    group.add_argument("--batch-size", type=int, help="graphs per step, summed over all processes")
     group.add_argument("--lr", type=float, help="peak learning rate")
-    group.add_argument("--limit", type=int, metavar="N", help="N graphs per split, for a look")
-    group.add_argument("--patience", type=int, metavar="N", help="stop after N epochs no better")
-    group.add_argument("--threads", type=int, help="of PyTorch, per process")
-    group.add_argument("--devices", type=int, help="processes, or GPUs, per machine")
-    group.add_argument("--machines", type=int, help="how many machines")
-    group.add_argument("--precision", help="32, 64, bf16 or 16")
+    group.add_argument(
+        "--limit", type=int, metavar="N", help="use only N graphs per split, for a quick look"
+    )
+    group.add_argument(
+        "--patience", type=int, metavar="N", help="stop after N epochs without improvement"
+    )
+    group.add_argument("--threads", type=int, help="PyTorch threads per process")
+    group.add_argument("--devices", type=int, help="processes or GPUs per machine")
+    group.add_argument("--machines", type=int, help="number of machines")
+    group.add_argument("--precision", help="numerical precision: 32, 64, bf16 or 16")
     group.add_argument(
         "--backend", help="how attention is computed: auto, native, torch or literal"
     )
     for name, annotation in _dotted():
-        # No default: None is a value that can be asked for.
+        # No default, because None is a valid value.
         hidden: dict[str, Any] = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
         group.add_argument(f"--{name}", **hidden, **_form(annotation))
 
 
 def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were asked for, as plain data; a settings file comes first."""
+    """Returns the given settings as plain data. Options override the settings file."""
     given = vars(arguments)
     settings = _from_file(given["config"]) if given.get("config") is not None else {}
     changes: dict[str, Any] = {}
@@ -103,7 +111,7 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
         if name in given:
             _put(changes, _ALIASES.get(name, name), given[name])
     if "dataset" in changes.get("data", {}) and "data" in settings:
-        # Another dataset may be of another kind than the one in the file.
+        # The new dataset may be of a different kind than the one in the file.
         kept = {name: value for name, value in settings["data"].items() if name != "kind"}
         settings = {**settings, "data": kept}
     wanted = merge(settings, changes)
@@ -115,7 +123,7 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _dotted() -> Iterator[tuple[str, Any]]:
-    """Every setting of a section by its dotted name, and what it may be."""
+    """Yields the dotted name and the type of every setting in a section."""
     sections = setting_types(RunConfig)
     for section, settings in sections.items():
         for name, annotation in _inside(settings).items():
@@ -128,7 +136,7 @@ def _dotted() -> Iterator[tuple[str, Any]]:
 
 
 def _inside(annotation: Any) -> dict[str, Any]:
-    """The settings of a section by name, those of all its kinds; empty for a plain value."""
+    """Returns the settings of a section, of all its kinds, by name; empty for a plain value."""
     inside: dict[str, Any] = {}
     for member in alternatives(annotation):
         if isinstance(member, type) and issubclass(member, Settings):
@@ -137,7 +145,7 @@ def _inside(annotation: Any) -> dict[str, Any]:
 
 
 def _form(annotation: Any) -> dict[str, Any]:
-    """How a setting is written on the command line."""
+    """Returns the argparse keywords that read a setting from the command line."""
     kind = alternatives(annotation)[0]
     optional = type(None) in get_args(annotation)
     if get_origin(kind) is tuple:
@@ -164,7 +172,7 @@ def _reader(kind: Any, optional: bool) -> Callable[[str], Any]:
 
 
 class _Several(argparse.Action):
-    """``0.9 0.99`` and ``[0.9, 0.99]`` are the same list."""
+    """Reads ``0.9 0.99`` and ``[0.9, 0.99]`` as the same list."""
 
     def __call__(
         self,
@@ -176,7 +184,7 @@ class _Several(argparse.Action):
         import yaml
 
         if len(values) == 1 and isinstance(values[0], str) and values[0].startswith("["):
-            values = [yaml.load(values[0], yaml.BaseLoader)]  # every word stays a word
+            values = [yaml.load(values[0], yaml.BaseLoader)]  # every item stays a string
         listed = len(values) == 1 and isinstance(values[0], list)
         setattr(namespace, self.dest, values[0] if listed else values)
 

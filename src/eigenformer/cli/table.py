@@ -1,4 +1,4 @@
-"""``eigenformer table``: the paper's result tables with our runs."""
+"""``eigenformer table``: prints the paper's result tables together with our runs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The folder, and where to write."""
+    """Adds the arguments: the folder, and where to write."""
     parser.add_argument(
-        "folder", type=Path, nargs="?", default=Path("runs"), help="(default: runs)"
+        "folder",
+        type=Path,
+        nargs="?",
+        default=Path("runs"),
+        help="folder of the runs (default: runs)",
     )
-    parser.add_argument("--out", type=Path, help="a Markdown file (default: print)")
+    parser.add_argument("--out", type=Path, help="Markdown file to write (default: print)")
 
 
 def run(arguments: argparse.Namespace) -> None:

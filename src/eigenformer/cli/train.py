@@ -1,4 +1,4 @@
-"""``eigenformer train``: a benchmark or one's own data → a run folder."""
+"""``eigenformer train``: trains on a benchmark or on your own data and writes a run folder."""
 
 from __future__ import annotations
 
@@ -10,32 +10,53 @@ from eigenformer.config import ConfigError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The dataset, and everything that may differ from the preset."""
+    """Adds the arguments: the dataset, and every setting that may differ from the preset."""
     parser.add_argument("dataset", nargs="?", help="a benchmark, or a path to your own data")
-    parser.add_argument("--preset", help="a preset (default: the benchmark's; own data: zinc)")
-    parser.add_argument("--config", type=Path, help="settings, for example a run's config.yaml")
-    parser.add_argument("--out", type=Path, help="(default: runs/DATASET-PRESET-seedSEED)")
-    parser.add_argument("--seed", type=int, help="of everything random (default: 0)")
-    parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run")
+    parser.add_argument(
+        "--preset", help="a preset (default: the benchmark's; for your own data: zinc)"
+    )
+    parser.add_argument(
+        "--config", type=Path, help="settings file, for example a run's config.yaml"
+    )
+    parser.add_argument(
+        "--out", type=Path, help="output folder (default: runs/DATASET-PRESET-seedSEED)"
+    )
+    parser.add_argument("--seed", type=int, help="random seed (default: 0)")
+    parser.add_argument("--resume", type=Path, metavar="RUN", help="continue this run")
     parser.add_argument("--from", dest="start", metavar="RUN", help="start from a trained model")
     add_training(parser)
     own = parser.add_argument_group("your own data")
-    own.add_argument("--smiles", metavar="COLUMN", help="(default: smiles)")
+    own.add_argument("--smiles", metavar="COLUMN", help="column with SMILES (default: smiles)")
     own.add_argument(
         "--target", "--targets", dest="targets", nargs="+", action="extend", metavar="COLUMN",
-        help="what is to be predicted",
+        help="columns to predict",
     )  # fmt: skip
-    own.add_argument("--task", help="regression, binary, multiclass or multilabel")
-    own.add_argument("--metric", help="what counts (default: mae, accuracy, auroc, by the task)")
-    own.add_argument("--split-by", help="random, stratified, scaffold or column")
-    own.add_argument("--split-column", metavar="COLUMN", help="train, val or test for each row")
-    own.add_argument("--fractions", nargs=3, type=float, help="(default: 0.8 0.1 0.1)")
-    own.add_argument("--max-bad-rows", type=share, metavar="SHARE", help="(default: 5%%)")
+    own.add_argument("--task", help="kind of target: regression, binary, multiclass or multilabel")
+    own.add_argument(
+        "--metric",
+        help="metric that selects the best epoch (default, by task: mae, accuracy, auroc)",
+    )
+    own.add_argument("--split-by", help="how to split: random, stratified, scaffold or column")
+    own.add_argument(
+        "--split-column", metavar="COLUMN", help="column with train, val or test for each row"
+    )
+    own.add_argument(
+        "--fractions",
+        nargs=3,
+        type=float,
+        help="shares of train, val and test (default: 0.8 0.1 0.1)",
+    )
+    own.add_argument(
+        "--max-bad-rows",
+        type=share,
+        metavar="SHARE",
+        help="share of unreadable rows to tolerate (default: 5%%)",
+    )
     add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Trains."""
+    """Starts a run, or resumes one."""
     from eigenformer.reporting import SilentReporter
     from eigenformer.training.loading import load_data
     from eigenformer.training.loop import resume_run, start_run
@@ -64,5 +85,5 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def share(text: str) -> float:
-    """A number, or one with a percent sign."""
+    """Parses a share: a number, or a percentage with its sign."""
     return float(text[:-1]) / 100 if text.endswith("%") else float(text)

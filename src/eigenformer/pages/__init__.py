@@ -1,4 +1,4 @@
-"""Self-contained HTML pages: they open without a network, and run no script but their own."""
+"""Self-contained HTML pages: they work offline and run no script except their own."""
 
 from eigenformer.pages.explain import explain_page, explain_remark
 from eigenformer.pages.page import save_page

@@ -1,4 +1,4 @@
-"""Small charts as SVG, drawn by hand: their colours are the page's, light or dark."""
+"""Small charts as SVG, written directly so that they use the page's colours, light or dark."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Line:
     """A curve.
 
     Args:
-        label: For the legend.
+        label: The label in the legend.
         x: ``[points]``.
-        y: The same; points that are not finite are left out.
+        y: ``[points]``; points that are not finite are left out.
     """
 
     label: str
@@ -33,15 +33,15 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """From values to places; with ticks at round values.
+    """Maps values to pixels, with ticks at round values.
 
     Args:
         low: The lowest value.
-        high: The highest.
-        start: Where the lowest goes, in pixels.
-        end: Where the highest goes.
-        log: Whether equal steps are equal factors.
-        whole: Whether only whole numbers have a meaning, as with epochs.
+        high: The highest value.
+        start: The position of the lowest value, in pixels.
+        end: The position of the highest value, in pixels.
+        log: Whether the axis is logarithmic.
+        whole: Whether only whole numbers make sense, as for epochs.
     """
 
     low: float
@@ -52,7 +52,7 @@ class Axis:
     whole: bool = False
 
     def place(self, value: np.ndarray | float) -> np.ndarray:
-        """Where values go, in pixels."""
+        """Returns the positions of values, in pixels."""
         values = np.asarray(value, dtype=np.float64)
         low, high = self.low, self.high
         if self.log:
@@ -61,7 +61,7 @@ class Axis:
         return self.start + share * (self.end - self.start)
 
     def ticks(self, count: int = 5) -> list[float]:
-        """Round values between the ends."""
+        """Returns round values between the ends."""
         if self.log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             found = [step * 10.0**power for power in powers for step in (1, 2, 5)]
@@ -82,12 +82,12 @@ class Axis:
 def line_chart(
     lines: Sequence[Line], x_label: str, title: str, mark: tuple[float, float] | None = None
 ) -> Markup:
-    """Curves over a common axis; a logarithmic one where all values are positive and far apart.
+    """Draws curves over a common axis, logarithmic if all values are positive and far apart.
 
     Args:
-        lines: What to draw.
-        x_label: Of the horizontal axis.
-        title: What the curves are, for those who cannot see them.
+        lines: The curves.
+        x_label: The label of the horizontal axis.
+        title: A description of the curves for people who cannot see them.
         mark: A point to mark.
     """
     xs = np.concatenate([line.x for line in lines])
@@ -104,7 +104,7 @@ def line_chart(
         keep = np.isfinite(line.y)
         path = _path(across.place(line.x[keep]), up.place(line.y[keep]))
         if path and "L" not in path:
-            path += "h0"  # a single epoch is a dot: a round end of no length
+            path += "h0"  # a single epoch is a dot: a line of zero length with round ends
         curves.append({"label": line.label, "path": path})
     place = None
     if mark is not None and np.isfinite(mark[1]):
@@ -124,7 +124,7 @@ def line_chart(
 
 
 def scatter_chart(pairs: np.ndarray, x_label: str, y_label: str) -> Markup:
-    """Points, and the line on which both coordinates are equal."""
+    """Draws points, and the line on which both coordinates are equal."""
     known = pairs[np.isfinite(pairs).all(1)]
     if not len(known):
         return _NOTHING
@@ -148,12 +148,12 @@ def scatter_chart(pairs: np.ndarray, x_label: str, y_label: str) -> Markup:
 
 
 def small_multiples(curves: np.ndarray, x: np.ndarray, label: str) -> Markup:
-    """A small curve for each layer (row) and head (column), each on its own scale.
+    """Draws a small curve per layer (row) and head (column), each on its own scale.
 
     Args:
         curves: ``[layers, heads, samples]``.
-        x: ``[samples]``, or the shape of ``curves`` where each has its own.
-        label: What they are.
+        x: ``[samples]``, or the shape of ``curves`` if each curve has its own.
+        label: What the curves are.
     """
     layers, heads, _ = curves.shape
     wide, high, margin, top = 62.0, 40.0, 22.0, 16.0

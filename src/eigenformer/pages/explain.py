@@ -1,4 +1,4 @@
-"""A page on one graph: prediction, drawing, spectrum, and every head to click through."""
+"""A page about one graph: prediction, drawing, spectrum, and every head to click through."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from eigenformer.pages.predictions import node_lines, prediction_html, truth_tex
 
 _SAMPLES = 81  # of φ₂: more than the pixels of its picture can show
 _STEPS = 255
-_FEW_LAYERS = 6  # leave room below the heads
+_FEW_LAYERS = 6  # so few that there is room below the heads
 
 
 def explain_page(explanation: Explanation) -> str:
-    """The page as HTML, self-contained."""
+    """Returns the page as self-contained HTML."""
     subject = explanation.subject
     drawing = subject.drawing
     layers, heads = explanation.attention.shape[:2]
@@ -44,10 +44,10 @@ def explain_page(explanation: Explanation) -> str:
 
 
 def pack_attention(attention: np.ndarray) -> tuple[str, str]:
-    """A byte for each weight, and the largest weight of each row.
+    """Returns a byte per weight, and the largest weight per row.
 
-    The bytes are the square roots of the weights relative to the row's largest, in 255 steps:
-    small weights, which are most of them, keep their relative size.
+    A byte is the square root of a weight relative to the largest in its row, in 255 steps. Most
+    weights are small, and the square root preserves their relative size.
     """
     peaks = attention.max(-1)
     relative = attention / np.maximum(peaks[..., None], 1e-30)
@@ -96,7 +96,7 @@ def _node_names(explanation: Explanation) -> tuple[str, ...]:
 
 
 def explain_remark(explanation: Explanation) -> str:
-    """What a reader must know before trusting the prediction; empty if nothing."""
+    """Returns what a reader must know before trusting the prediction; empty if nothing."""
     if not explanation.unknown:
         return ""
     names = _node_names(explanation)
@@ -112,7 +112,7 @@ def _counts(drawing: Drawing) -> str:
 
 
 def _formula(drawing: Drawing) -> list[tuple[str, int]]:
-    """How many atoms of each kind; carbon first, then by the alphabet, as chemists count."""
+    """Returns the number of atoms per element: carbon first, then in alphabetical order."""
     if not drawing.is_molecule:
         return []
     kinds = Counter(label.rstrip("0123456789+−") for label in drawing.labels)

@@ -1,4 +1,4 @@
-"""A drawing as SVG: bonds with their orders, atoms with their symbols."""
+"""Writes a drawing as SVG: bonds with their orders, atoms with their symbols."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LARGEST_RADIUS = 15.0
 
 
 class Layout:
-    """A drawing in pixels, y downwards, with room around it.
+    """A drawing in pixels, with y pointing down and a margin.
 
     Args:
-        drawing: What to lay out.
+        drawing: The drawing.
     """
 
     def __init__(self, drawing: Drawing) -> None:
@@ -43,13 +43,13 @@ def graph_svg(
     names: tuple[str, ...] | None = None,
     marked: Collection[int] = (),
 ) -> Markup:
-    """The drawing as an SVG element.
+    """Returns the drawing as an SVG element.
 
     Args:
         drawing: A molecule or any graph.
-        label: What to tell people who cannot see it.
-        names: Of the nodes, where each is to be a button (default: they are only drawn).
-        marked: Nodes to set off from the others.
+        label: A description for people who cannot see it.
+        names: The names of the nodes, which makes each a button (default: no buttons).
+        marked: Nodes to highlight.
     """
     layout, atoms = Layout(drawing), []
     for node, (letter, (x, y)) in enumerate(zip(drawing.letters, layout.positions, strict=True)):
@@ -82,7 +82,7 @@ class _Atom:
 
 
 def _bonds(drawing: Drawing, layout: Layout) -> dict[str, str]:
-    """The paths of solid and of dashed lines."""
+    """Returns the paths of solid and of dashed lines."""
     neighbours: dict[int, list[int]] = {}
     for i, j in drawing.edges.tolist():
         neighbours.setdefault(i, []).append(j)
@@ -103,7 +103,7 @@ def _bonds(drawing: Drawing, layout: Layout) -> dict[str, str]:
         if order == 0:
             paths["dashed"].append(_line(start, end))
             continue
-        if order == 2 and abs(lean) < 1e-3 * length * length:  # in the open: two lines, even
+        if order == 2 and abs(lean) < 1e-3 * length * length:  # no preferred side: two lines
             half = across / 2
             paths["solid"] += [_line(start + half, end + half), _line(start - half, end - half)]
             continue
@@ -123,7 +123,7 @@ def _line(start: np.ndarray, end: np.ndarray) -> str:
 
 
 def _nearest(positions: np.ndarray) -> float:
-    """The distance that a node typically has to the one nearest to it."""
+    """Returns the typical distance of a node to its nearest neighbour."""
     if len(positions) < 2:
         return 1.0
     distance = np.hypot(*(positions[:, None] - positions[None]).transpose(2, 0, 1))

@@ -1,4 +1,4 @@
-"""What all pages share: the templates, how texts and data get in, and what a browser may do."""
+"""What all pages share: templates, filling in texts and data, and the security policy."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _FILES = resources.files("eigenformer.pages") / "templates"
 
 
 def template_text(name: str) -> str:
-    """A file of the folder ``templates``, as it is."""
+    """Returns a file of the folder ``templates``, unchanged."""
     return (_FILES / name).read_text("utf-8")
 
 
 def render(name: str, /, **values: Any) -> Markup:
-    """A template with its values. Every text is escaped, unless a template made it."""
+    """Fills in a template. Every text is escaped, unless it comes from a template."""
     return Markup(_environment().get_template(name).render(values).rstrip("\n"))
 
 
 def render_macro(name: str, macro: str, /, **values: Any) -> Markup:
-    """As :func:`render`, of one macro of a template."""
+    """Fills in one macro of a template, like :func:`render`."""
     return getattr(_environment().get_template(name).module, macro)(**values)
 
 
 def packed(values: np.ndarray) -> str:
-    """An array's bytes as base64, little-endian, row by row."""
+    """Returns an array's bytes as base64, little-endian, row by row."""
     little = values.astype(values.dtype.newbyteorder("<"))
     return base64.b64encode(np.ascontiguousarray(little).tobytes()).decode()
 
@@ -48,17 +48,17 @@ def make_page(
     script: str | None = None,
     data: Mapping[str, Any] | None = None,
 ) -> str:
-    """A whole page.
+    """Returns a whole page.
 
-    A content security policy forbids every request, and every script except the page's own,
-    which it knows by checksum: were a text to slip through unescaped, it could do nothing.
+    A content security policy forbids every request, and every script except the page's own, which
+    is identified by its checksum. A text left unescaped by mistake could do nothing.
 
     Args:
-        title: Plain text.
-        body: What :func:`render` returned; plain text is escaped.
-        styles: Files of the folder ``templates``.
-        script: The same.
-        data: What the script reads; fits JSON.
+        title: The title, as plain text.
+        body: The result of :func:`render`; plain text is escaped.
+        styles: Style sheets in the folder ``templates``.
+        script: A script in the folder ``templates``.
+        data: The data for the script, which must fit JSON.
     """
     code = "" if script is None else template_text(script)
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
@@ -74,7 +74,7 @@ def make_page(
 
 
 def save_page(page: str, path: str | Path) -> None:
-    """Writes a page, whole or not at all."""
+    """Writes a page atomically."""
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{path}: a page is HTML; give a name that ends in .html")

@@ -1,4 +1,4 @@
-"""A prediction as HTML and in lines of text. What it says is the target's business."""
+"""Formats a prediction as HTML and as lines of text. The target provides the words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_SHOWN = 12
 
 
 def prediction_html(target: Target, prediction: np.ndarray) -> Markup:
-    """What is predicted for a graph, or a summary of what is predicted for its nodes."""
+    """Returns the prediction for a graph, or a summary of the predictions for its nodes."""
     rows = [
         (name, target.show(value), value if target.are_shares else None)
         for name, value in target.overview(prediction).items()
@@ -23,14 +23,14 @@ def prediction_html(target: Target, prediction: np.ndarray) -> Markup:
 
 
 def truth_text(target: Target, truth: np.ndarray | None) -> str:
-    """The truth about a graph; empty where it is not known."""
+    """Returns the truth of a graph; empty if it is not known."""
     return "" if truth is None or target.of_nodes else target.truth(truth[0])
 
 
 def node_lines(
     target: Target, prediction: np.ndarray, truth: np.ndarray | None
 ) -> list[str] | None:
-    """A line on each node's prediction; None where nodes have none."""
+    """Returns a line per node with its prediction; None if nodes have no predictions."""
     if not target.of_nodes:
         return None
     lines = []
@@ -42,7 +42,7 @@ def node_lines(
 
 
 def graph_lines(target: Target, prediction: np.ndarray, truth: np.ndarray) -> list[str]:
-    """Prediction and truth of a graph, a line each; nothing where they are of its nodes."""
+    """Returns a line each for prediction and truth of a graph; empty for node targets."""
     if target.of_nodes:
         return []
     return [f"predicted {target.said(prediction[0])}", f"true {target.truth(truth[0])}"]

@@ -1,4 +1,4 @@
-"""A page on one run: settings, curves, the test figure beside others', filters, worst errors."""
+"""A page about one run: settings, curves, comparison, filters, largest errors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from eigenformer.pages.predictions import graph_lines
 from eigenformer.targets import Target
 from eigenformer.targets.base import show_number
 
-# Settings of a network that the data decides, or that are shown first.
+# Settings of a network that follow from the data, or that are shown first.
 _NOT_SHOWN = ("node_encoder", "edge_encoder", "out_channels", "kind")
 
 
 def report_page(report: RunReport) -> str:
-    """The page as HTML, self-contained; it has no script."""
+    """Returns the page as self-contained HTML without a script."""
     filters, phi1, phi2 = report.filters, None, None
     if filters is not None:
         phi2 = small_multiples(filters.phi2, filters.eigenvalues, "φ₂ of every layer and head")
@@ -149,7 +149,7 @@ def _curves(report: RunReport) -> dict[str, Markup]:
         metric_name(metric): line_chart(_pair(line, metric), "epoch", metric_name(metric), mark),
         "Learning rate": line_chart(rate, "epoch", "learning rate"),
     }
-    # A regression's loss in the targets' own units is its metric: once is enough.
+    # A regression's loss in the targets' own units equals its metric, and is shown only once.
     if metric == "mae" and all(row.get("val_loss") == row.get("val_mae") for row in rows):
         del charts["Loss"]
     return charts
@@ -212,7 +212,7 @@ def _settings(report: RunReport) -> dict[str, str]:
 
 
 def _yaml(report: RunReport) -> str:
-    """All settings; of files only their names, for the page may be given away."""
+    """Returns all settings. Paths are cut to file names, because the page may be shared."""
     config = report.config.to_dict()
     config["data"]["dataset"] = Path(report.config.data.dataset).name
     if report.config.start is not None:

@@ -1,4 +1,4 @@
-"""Turns what :mod:`eigenformer.analysis` finds into pictures.
+"""Draws the results of :mod:`eigenformer.analysis` as pictures.
 
 Every function returns a :class:`Picture`; :func:`save_picture` writes it as SVG, PDF or PNG.
 """

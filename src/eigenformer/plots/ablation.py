@@ -1,4 +1,4 @@
-"""How much worse with fewer frequencies: the paper's figure, with our curves."""
+"""The loss in quality with fewer frequencies: the paper's figure, with our curves."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _DASHED = (0, (4, 1.5))
 
 @house_style()
 def draw_frequencies(curves: Sequence[Series], metric: str, about: str) -> Picture:
-    """The change of the test metric against the fraction of the frequencies.
+    """Draws the change of the test metric against the fraction of the frequencies.
 
     Args:
-        curves: Ours and the paper's.
-        metric: What changes.
-        about: Which model, and how long it was trained.
+        curves: Our curves and the paper's.
+        metric: The name of the metric.
+        about: The model, and how long it was trained.
     """
     caption = (
         f"Change of the test {metric} when only a random fraction of the frequencies is used in "

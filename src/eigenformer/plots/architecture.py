@@ -1,4 +1,4 @@
-"""The architecture of a configuration: its attention, one layer, and the whole model."""
+"""The architecture of a model: its attention, one layer, and the whole model."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from eigenformer.plots.boxes import PLUS, Diagram, box_height, stack
 from eigenformer.plots.picture import Picture, new_picture
 from eigenformer.plots.style import PAGE, house_style
 
-# Tints of the palette: of the spectrum, of features, of everything else.
+# Tints of the palette for the spectrum, for features, and for everything else.
 SPECTRAL, FEATURE, PLAIN = "#DCEBF6", "#FBE6D4", "#F1F1F1"
 
 _HEIGHT = 4.9
-_WIDTHS = (4.2, 1.4, 1.4)  # of the three parts
-_INPUT, _END = 0.16, 4.58  # where the first and the last words stand
-_BOTTOM, _TOP = 0.5, 4.36  # between which the boxes are
+_WIDTHS = (4.2, 1.4, 1.4)  # of the three panels
+_INPUT, _END = 0.16, 4.58  # heights of the lowest and the highest text
+_BOTTOM, _TOP = 0.5, 4.36  # the range of the boxes
 _NARROW = 0.48  # the width of a linear map
 
 
 @house_style()
 def draw_architecture(found: Architecture) -> Picture:
-    """The paper's Figure 2 for one configuration, with the real shapes."""
+    """Draws the paper's Figure 2 for one model, with the real shapes."""
     picture = new_picture(PAGE, _HEIGHT, _caption(found))
     left = 0.0
     titles = ("a  spectrum-aware attention", "b  one layer", "c  the model")
@@ -58,7 +58,7 @@ def _draw_attention(diagram: Diagram, found: Architecture, width: float) -> None
     heights = [box_height(lines) if lines else PLUS for lines in rows.values()]
     level = dict(zip(rows, stack(_BOTTOM, _TOP, heights), strict=True))
 
-    # From the spectrum to a score for each pair, and on to its logit and weight.
+    # From the spectrum to a score per pair, and on to its logit and weight.
     first = level["first"]
     _, top = _source(diagram, middle["phi2"], first, ("λ", "n"), rows["first"], 0.95, SPECTRAL)
     wide = middle["u"] - middle["phi2"] + 0.61
@@ -78,7 +78,7 @@ def _draw_attention(diagram: Diagram, found: Architecture, width: float) -> None
     else:
         diagram.arrow((score, logit), (score, low))
 
-    # From the values of all nodes to a new one for each.
+    # From the values of all nodes to a new value per node.
     ends = score - 0.475, middle.get("edge", middle["value"]) + _NARROW / 2
     centre = sum(ends) / 2
     low, up = diagram.box(centre, level["gather"], ends[1] - ends[0], rows["gather"], PLAIN)
@@ -105,7 +105,7 @@ def _draw_feature_logits(
     level: dict[str, float],
     end: float,
 ) -> None:
-    """What node and edge features add to the logits; their sum is at ``end``."""
+    """Draws what node and edge features add to the logits. Their sum is at ``end``."""
     d = config.hidden_dim
     linear, total = f"{d} → {d}", level["sum"]
     product = (middle["query"] + middle["key"]) / 2
@@ -145,14 +145,14 @@ def _draw_layer(diagram: Diagram, found: Architecture, width: float) -> None:
     for (lines, fill), y in zip(steps, stack(_BOTTOM + 0.1, _TOP - 0.1, heights), strict=True):
         if lines:
             low, top = diagram.box(x, y, width - 0.3, lines, fill)
-        else:  # the sum with what came in
+        else:  # the sum with the input
             low, top = diagram.plus(x, y)
             diagram.arrow((x, branch), (side, branch), (side, y), (x - PLUS / 2, y))
         diagram.arrow((x, before), (x, low))
         before = top
-        if lines and lines == local:  # of what came in, too
+        if lines and lines == local:  # also reads the input
             diagram.arrow((x, branch), (side, branch), (side, y), (0.23, y))
-        if lines == norm:  # the next sum is with what the norm gives
+        if lines == norm:  # the next sum adds the output of the norm
             branch = top + 0.07
     diagram.arrow((x, before), (x, _END - 0.09))
     diagram.text(x, _END, f"n × {d}", faint=True)
@@ -190,7 +190,7 @@ def _draw_model(diagram: Diagram, found: Architecture, width: float) -> None:
     for lower, upper in pairwise(names):
         if lower != "edges":
             diagram.arrow((x, edges[lower][1]), (x, edges[upper][0]))
-    if "edges" in steps:  # past the nodes: in on the left, out on the right
+    if "edges" in steps:  # around the nodes: in on the left, out on the right
         below, left, right = edges["edges"][0] - 0.09, 0.07, width - 0.07
         y = levels["nodes"]
         diagram.arrow((x, below), (left, below), (left, y), (x - box / 2, y))
@@ -201,7 +201,7 @@ def _draw_model(diagram: Diagram, found: Architecture, width: float) -> None:
 
 
 def _columns(config: EigenformerConfig, width: float) -> dict[str, float]:
-    """The middle of every column of the attention."""
+    """Returns the middle of every column of the attention."""
     has_edges = config.edge_encoder is not None
     wide = {"phi2": 0.95, "u": 0.3}
     if config.feature_attention:
@@ -228,7 +228,7 @@ def _source(
     width: float,
     fill: str,
 ) -> tuple[float, float]:
-    """A box with its input below: what it is called, and its shape."""
+    """Draws a box with its input below: the input's name and shape."""
     _words(diagram, x, words)
     low, top = diagram.box(x, y, width, lines, fill)
     diagram.arrow((x, _INPUT + 0.17), (x, low))

@@ -1,4 +1,4 @@
-"""The patterns of one graph beside the learned heads that match each best."""
+"""The patterns of one graph, and the learned heads that match each best."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ABOVE, _BETWEEN = 0.22, 0.4
 
 @house_style()
 def draw_attention(found: GraphMatches, drawing: Drawing, name: str, run: str) -> Picture:
-    """A matrix for each pattern, and below it the attention of the head that matches it best.
+    """Draws each pattern as a matrix, and below it the attention of the best matching head.
 
     Args:
         found: The patterns and heads of one graph.
         drawing: The graph.
-        name: What to call it.
-        run: What to call the model.
+        name: The name of the graph.
+        run: The name of the model.
     """
     side = (PAGE - _LEFT - 0.05) / len(PATTERNS) - _GAP
     height = _ABOVE + side + _BETWEEN + side + 0.05
@@ -54,7 +54,7 @@ def draw_attention(found: GraphMatches, drawing: Drawing, name: str, run: str) -
 
 
 def _matrix(ax: Axes, values: np.ndarray) -> None:
-    """A matrix in its own scale, which the diagonal has no part in."""
+    """Draws a matrix on its own colour scale, which ignores the diagonal."""
     others = values[~np.eye(len(values), dtype=bool)]
     low, high = (others.min(), others.max()) if len(others) else (0.0, 1.0)
     ax.imshow(values, cmap=AMOUNT, vmin=low, vmax=max(high, low + 1e-12), interpolation="nearest")
@@ -66,7 +66,7 @@ def _matrix(ax: Axes, values: np.ndarray) -> None:
 
 def _about(score: float, lift: float) -> str:
     if np.isnan(score):
-        return "no score"  # of a pattern that tells no nodes apart
+        return "no score"  # the pattern tells no nodes apart
     return f"{score:.2f}, lift {lift:.2g}".replace("-", "−")
 
 

@@ -1,4 +1,4 @@
-"""Boxes and arrows: what diagrams are made of."""
+"""Boxes and arrows for diagrams."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _LINE = 0.135
 
 
 def box_height(lines: Sequence[str]) -> float:
-    """The height of a box with these lines, in inches."""
+    """Returns the height of a box with these lines, in inches."""
     return 0.11 + _LINE * len(lines)
 
 
 def stack(bottom: float, top: float, heights: Sequence[float]) -> list[float]:
-    """The middles of things of these heights, one above the other, with equal gaps."""
+    """Stacks items of these heights with equal gaps, and returns their middles."""
     gap = (top - bottom - sum(heights)) / (len(heights) - 1)
     middles = []
     for height in heights:
@@ -33,12 +33,12 @@ def stack(bottom: float, top: float, heights: Sequence[float]) -> list[float]:
 
 
 class Diagram:
-    """Draws boxes and arrows in axes whose unit is an inch, the origin below on the left.
+    """Draws boxes and arrows in axes whose unit is an inch, with the origin at the lower left.
 
     Args:
-        ax: Where to.
-        width: Of the axes, in inches.
-        height: The same.
+        ax: The axes.
+        width: The width of the axes, in inches.
+        height: The height of the axes, in inches.
     """
 
     def __init__(self, ax: Axes, width: float, height: float) -> None:
@@ -49,7 +49,7 @@ class Diagram:
     def box(
         self, x: float, y: float, width: float, lines: Sequence[str], fill: str
     ) -> tuple[float, float]:
-        """A box around (x, y): the first line is its name. Returns its lower and upper edge."""
+        """Draws a box around (x, y), named by its first line. Returns its lower and upper edge."""
         height = box_height(lines)
         self.ax.add_patch(
             FancyBboxPatch(
@@ -69,7 +69,7 @@ class Diagram:
     def text(
         self, x: float, y: float, text: str, faint: bool = False, align: str = "center"
     ) -> None:
-        """A line of text around (x, y)."""
+        """Writes a line of text around (x, y)."""
         self.ax.text(
             *(x, y, text),
             ha=align,
@@ -79,7 +79,7 @@ class Diagram:
         )
 
     def arrow(self, *points: tuple[float, float]) -> None:
-        """A line through the points, with a head at the last."""
+        """Draws a line through the points, with an arrowhead at the last one."""
         self.ax.add_patch(
             FancyArrowPatch(
                 path=Path(list(points)),
@@ -91,7 +91,7 @@ class Diagram:
         )
 
     def plus(self, x: float, y: float) -> tuple[float, float]:
-        """A sum at (x, y). Returns its lower and upper end."""
+        """Draws a sum at (x, y). Returns its lower and upper end."""
         radius = PLUS / 2
         self.ax.add_patch(
             Circle((x, y), radius, facecolor="white", edgecolor=BLACK, linewidth=0.6, zorder=3)

@@ -1,4 +1,4 @@
-"""What each head learned, as small multiples: a row for each layer, a column for each head."""
+"""What each head learned, as small multiples: one row per layer, one column per head."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eigenformer.plots.picture import Picture, new_picture
 from eigenformer.plots.style import BLUE, FAINT, GREY, PAGE, PALE, SMALL, VERMILION, house_style
 
 _COLOURS = {"phi2": BLUE, "phi1": VERMILION}
-# Its spaces do not break.
+# With non-breaking spaces.
 _SCORE = "s\u00a0=\u00a0Σₖ\u00a0uₖ[i]\u00a0uₖ[j]\u00a0φ₂(λₖ)"
 _Strokes = dict[str, list[np.ndarray]]
 _LEFT, _TOP, _BOTTOM, _GAP = 0.55, 0.4, 0.32, 0.05  # inches
@@ -29,13 +29,13 @@ def draw_filters(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
 ) -> Picture:
-    """φ₂ and φ₁ of the chosen layers and heads.
+    """Draws φ₂ and φ₁ of the chosen layers and heads.
 
     Args:
-        filters: Those of a model.
-        name: What to call it.
-        layers: Which, counted from 0 (default: all).
-        heads: Which, counted from 0 (default: all).
+        filters: The filters of a model.
+        name: The name of the model.
+        layers: The layers to draw, counted from 0 (default: all).
+        heads: The heads to draw, counted from 0 (default: all).
     """
     count = filters.phi2.shape[:2]
     layers = _chosen("layer", layers, count[0])
@@ -47,7 +47,7 @@ def draw_filters(
         left, right = picture.body.subplots(1, 2)
         _large(filters, layers[0], heads[0], left, right)
         return picture
-    side_by_side = len(heads) <= 4  # more would be too narrow
+    side_by_side = len(heads) <= 4  # more heads would be too narrow
     width = PAGE / 2 if side_by_side else PAGE
     cell = ((width - _LEFT - 0.08) / len(heads), min(0.9, max(0.34, 4.4 / len(layers))))
     height = _TOP + cell[1] * len(layers) + _BOTTOM
@@ -69,7 +69,7 @@ def _block(
     heads: Sequence[int],
     cell: tuple[float, float],
 ) -> None:
-    """All cells in one set of axes, whose unit is an inch: quick to draw, and a small file."""
+    """Draws all cells in one set of axes in inches: quick to draw, and a small file."""
     titles = {
         "phi2": "φ₂(λ): how much a frequency matters",
         "phi1": "φ₁(s): from the score of a pair to its logit",
@@ -104,7 +104,7 @@ def _block(
         "curve": {"edgecolor": _COLOURS[which], "linewidth": 1.0},
     }
     for kind, lines in strokes.items():
-        if lines:  # all lines of a kind are one path: a small file
+        if lines:  # one path for all lines of a kind: a small file
             path = Path.make_compound_path(*(Path(line) for line in lines))
             ax.add_patch(PathPatch(path, **{"facecolor": "none", **looks[kind]}))
 
@@ -118,7 +118,7 @@ def _cell(
     corner: tuple[float, float],
     cell: tuple[float, float],
 ) -> _Strokes:
-    """Writes the figure of a cell, and returns its lines."""
+    """Writes the number in a cell, and returns the lines of the cell."""
     left, top = corner
     width, height = cell[0] - _GAP, cell[1] - _GAP
     x, y = _curve(filters, which, layer, head)
@@ -153,9 +153,9 @@ def _cell(
 def _room(
     across: np.ndarray, up: np.ndarray, text: str, width: float, height: float
 ) -> tuple[float, float, bool, bool]:
-    """The vertical range of a cell, and the corner where its text is in nobody's way.
+    """Returns the vertical range of a cell, and the corner where its text covers nothing.
 
-    The curve runs from (0, 0) to (1, 1) at most; where the text would cross it, the range grows.
+    The curve lies between (0, 0) and (1, 1). If the text would cross it, the range grows.
     """
     share = min(1.0, len(text) * 0.6 * SMALL / 72 / width)
     tall = min(0.9, 1.15 * SMALL / 72 / height)
@@ -164,7 +164,7 @@ def _room(
         for at_right in (True, False):
             near = across >= 1 - share if at_right else across <= share
             nearest = float((up[near] if at_top else 1 - up[near]).max(initial=0))
-            # The curve's full height in units of the cell's, so that the text is clear of it.
+            # The range, relative to the curve's height, that keeps the text clear of the curve.
             corners.append((max(1.0, nearest / (1 - tall)), at_top, at_right))
     size, at_top, at_right = min(corners, key=lambda corner: corner[0])
     size += 0.12
@@ -195,7 +195,7 @@ def _curve(filters: Filters, which: str, layer: int, head: int) -> tuple[np.ndar
 
 
 def _short(value: float) -> str:
-    """A number in three characters or so."""
+    """Formats a number in about three characters."""
     digits = 0 if abs(value) >= 9.95 else 1 if abs(value) >= 0.995 else 2
     return f"{value:.{digits}f}".replace("-", "−")
 

@@ -13,23 +13,23 @@ from matplotlib.path import Path
 from eigenformer.analysis.drawing import Drawing
 from eigenformer.plots.style import BLACK, GREY, SMALL
 
-_DISC = 0.27  # radius of a node, in lengths of a bond
-_LEGIBLE = 8.0  # symbols are drawn on bonds of at least so many points
+_DISC = 0.27  # radius of a node, in bond lengths
+_LEGIBLE = 8.0  # the shortest bond, in points, at which symbols are drawn
 _GAP = 0.11  # between the lines of a double bond
 
 
 def extent(drawing: Drawing) -> np.ndarray:
-    """Width and height of a drawing, its discs included, in lengths of a bond."""
+    """Returns the width and height of a drawing with its discs, in bond lengths."""
     return np.ptp(drawing.positions, axis=0) + 4 * _DISC
 
 
 def draw_structure(ax: Axes, drawing: Drawing, scale: float) -> None:
-    """The graph itself, with its atoms' symbols where there is room; carbon has none.
+    """Draws the graph itself, with the symbols of its atoms, except carbon, if there is room.
 
     Args:
-        ax: Where to.
+        ax: The axes.
         drawing: The graph.
-        scale: The length of a bond in points.
+        scale: The bond length in points.
     """
     _frame(ax, drawing)
     _bonds(ax, drawing, scale, BLACK)
@@ -53,15 +53,15 @@ def draw_structure(ax: Axes, drawing: Drawing, scale: float) -> None:
 def draw_values(
     ax: Axes, drawing: Drawing, values: np.ndarray, scale: float, cmap: str, limit: float
 ) -> None:
-    """The graph with its nodes coloured by a value each, from −limit to limit.
+    """Draws the graph with each node coloured by its value, from −limit to limit.
 
     Args:
-        ax: Where to.
+        ax: The axes.
         drawing: The graph.
-        values: ``[n]``.
-        scale: The length of a bond in points.
+        values: ``[n]``, the value of each node.
+        scale: The bond length in points.
         cmap: The colour map.
-        limit: The value of its ends.
+        limit: The value at the ends of the colour map.
     """
     _frame(ax, drawing)
     _bonds(ax, drawing, scale, GREY)
@@ -90,7 +90,7 @@ def _bonds(ax: Axes, drawing: Drawing, scale: float, colour: str) -> None:
     threefold = np.concatenate([(ends + aside)[orders == 3], (ends - aside)[orders == 3]])
     strokes = {
         "-": np.concatenate([ends[np.isin(orders, (1, 3))], both, threefold]),
-        (0, (1.5, 1.2)): left[orders == 1.5],  # an aromatic bond's second line
+        (0, (1.5, 1.2)): left[orders == 1.5],  # the second line of an aromatic bond
         (0, (0.7, 1.2)): ends[orders == 0],  # a bond of another kind
     }
     for style, lines in strokes.items():

@@ -1,4 +1,4 @@
-"""How time and memory of the attention paths grow."""
+"""The growth of time and memory for each way to compute attention."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _FIGURES = {"cpu": "processor seconds", "memory": "memory, MB"}
 
 @house_style()
 def draw_growth(records: Sequence[Mapping[str, Any]]) -> Picture:
-    """Time and memory over nodes, φ's width and heads.
+    """Draws time and memory over nodes, φ's width and heads.
 
     Args:
-        records: What ``eigenformer bench`` wrote as ``growth``: ``name`` says what grows to
-            ``value``; ``cpu`` and ``memory`` are missing where a measurement failed.
+        records: The ``growth`` records of ``eigenformer bench``: ``name`` is the quantity that
+            grows to ``value``; ``cpu`` and ``memory`` are missing if a measurement failed.
     """
     caption = (
         "Processor time and memory of one attention layer over the nodes of one graph (left), and "

@@ -1,4 +1,4 @@
-"""A picture with its caption below it, and the files it is written to."""
+"""A picture with its caption, and the files that it is written to."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ FORMATS = ("pdf", "png", "svg")
 
 _DPI = 200  # of a PNG
 _MARGIN = 0.06  # inches
-_LINE = SMALL * 1.3 / 72  # the height of a line of the caption, in inches
+_LINE = SMALL * 1.3 / 72  # the line height of the caption, in inches
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A drawn figure and what it shows, in words.
+    """A drawn figure and a caption that says what it shows.
 
     Args:
-        figure: All of it, the caption in its lowest strip.
-        body: Its part above the caption, where the drawing is.
-        caption: What it shows.
+        figure: The whole figure, with the caption at the bottom.
+        body: The part above the caption, which contains the drawing.
+        caption: The text of the caption.
     """
 
     figure: Figure
@@ -40,21 +40,21 @@ class Picture:
     caption: str
 
     def _repr_png_(self) -> bytes:
-        """What a notebook shows."""
+        """Returns the PNG that a notebook shows."""
         return picture_bytes(self, "png", dpi=100)
 
 
 @house_style()
 def new_picture(width: float, height: float, caption: str, layout: Layout = None) -> Picture:
-    """An empty picture of so many inches, not counting the caption, which is set below it.
+    """Creates an empty picture with its caption below.
 
     Args:
-        width: Of the body and the caption.
-        height: Of the body.
+        width: The width of the body and the caption, in inches.
+        height: The height of the body, in inches.
         caption: What the picture shows.
         layout: matplotlib's layout engine (default: none, axes stay where they are put).
     """
-    # Browsers, and other fonts, set letters a little wider.
+    # Browsers and other fonts set letters slightly wider.
     lines = list(_wrapped(caption, 0.95 * (width - 2 * _MARGIN)))
     strip = len(lines) * _LINE + 1.5 * _MARGIN
     figure = Figure((width, height + strip), layout=layout)
@@ -72,7 +72,7 @@ def new_picture(width: float, height: float, caption: str, layout: Layout = None
 
 
 def picture_format(path: str | Path) -> str:
-    """The format that a file's ending asks for."""
+    """Returns the format that belongs to a file's ending."""
     ending = Path(path).suffix[1:]
     if ending.lower() not in FORMATS:
         raise ValueError(unknown(f"{path}: the ending '{ending}'", ending, FORMATS))
@@ -83,13 +83,13 @@ def picture_format(path: str | Path) -> str:
 def picture_bytes(
     picture: Picture, kind: str = "svg", with_caption: bool = True, dpi: int = _DPI
 ) -> bytes:
-    """The content of a file; the same picture gives the same bytes.
+    """Returns the content of a picture's file. The same picture gives the same bytes.
 
     Args:
-        picture: What to write.
+        picture: The picture.
         kind: ``svg``, ``pdf`` or ``png``.
-        with_caption: Whether the caption is seen below, or only kept in the file's metadata.
-        dpi: Of a PNG.
+        with_caption: Whether the caption is visible, or only part of the file's metadata.
+        dpi: The resolution of a PNG.
     """
     about = "Subject" if kind == "pdf" else "Description"
     dates = {"svg": "Date", "pdf": "CreationDate"}
@@ -109,12 +109,12 @@ def picture_bytes(
         )
     finally:
         below.set_visible(True)
-    # Where DejaVu is not installed, Verdana has almost the same widths.
+    # Verdana has almost the same widths, if DejaVu is not installed.
     return stream.getvalue().replace(b"'DejaVu Sans'", b"'DejaVu Sans', Verdana, sans-serif")
 
 
 def save_picture(picture: Picture, path: str | Path) -> None:
-    """Writes a picture, whole or not at all; the file's ending chooses SVG, PDF or PNG."""
+    """Writes a picture atomically. The file's ending selects SVG, PDF or PNG."""
     path = Path(path)
     content = picture_bytes(picture, picture_format(path))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,11 +127,11 @@ def _share(picture: Picture) -> float:
 
 
 def _wrapped(text: str, width: float) -> Iterator[str]:
-    """Lines of a caption that are no wider than ``width`` inches."""
+    """Yields the lines of a caption, each at most ``width`` inches wide."""
     canvas = FigureCanvasAgg(Figure((1, 1), dpi=_DPI))
     measure, font = canvas.get_renderer(), FontProperties(size=SMALL)
     line = ""
-    for word in text.split(" "):  # and not at the spaces that hold a formula together
+    for word in text.split(" "):  # not at the non-breaking spaces of a formula
         longer = f"{line} {word}".strip()
         wide = measure.get_text_width_height_descent(longer, font, False)[0] > _DPI * width
         if line and wide:

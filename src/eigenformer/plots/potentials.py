@@ -1,4 +1,4 @@
-"""The mean potential against the eigenvalue, a panel for each set of graphs."""
+"""The mean potential against the eigenvalue, one panel per set of graphs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from eigenformer.plots.picture import Picture, new_picture
 from eigenformer.plots.style import BLUE, PAGE, PALE, VERMILION, house_style
 
 _COLUMNS = 3
-_NORMAL_95 = 1.96  # standard errors to either side
+_NORMAL_95 = 1.96  # standard errors on either side
 
 
 @house_style()
 def draw_potentials(sets: Sequence[Potentials]) -> Picture:
-    """One panel for each set of graphs."""
+    """Draws one panel per set of graphs."""
     columns = 2 if len(sets) in (2, 4) else min(_COLUMNS, len(sets))
     rows = -(-len(sets) // columns)
     width = PAGE if columns > 1 else PAGE / 2

@@ -12,13 +12,13 @@ from cycler import cycler
 COLUMN, PAGE = 3.4, 7.0
 """The widths that pictures are made for, in inches: one column of a page, and all of it."""
 
-# Okabe and Ito's palette, which every kind of colour vision tells apart.
+# Okabe and Ito's palette, which is distinguishable with every kind of colour vision.
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 SKY, ORANGE, BLACK, GREY = "#56B4E9", "#E69F00", "#222222", "#8A8A8A"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, SKY, ORANGE, BLACK)
 
 PALE, FAINT = "#BDBDBD", "#E6E6E6"
-"""For what only guides the eye: lines, and areas."""
+"""The colours of guide lines and of areas."""
 
 SIGNED = "RdBu_r"
 """The colour map of values with a sign: white is 0, red is positive."""
@@ -64,7 +64,7 @@ _SETTINGS: dict[Any, Any] = {
     "figure.dpi": 100,
     "figure.constrained_layout.h_pad": 0.06,
     "figure.constrained_layout.w_pad": 0.06,
-    # Letters stay letters: small files, text that can be searched and read aloud.
+    # Text stays text: small files that can be searched and read aloud.
     "svg.fonttype": "none",
     "svg.hashsalt": "eigenformer",
     "pdf.fonttype": 42,
@@ -73,6 +73,6 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """A context, or a decorator, in which pictures are drawn and written."""
+    """A context manager or decorator, in which pictures are drawn and written."""
     with matplotlib.rc_context(_SETTINGS):
         yield

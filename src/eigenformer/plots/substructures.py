@@ -17,14 +17,14 @@ _TITLE = 0.2  # inches above each panel
 
 @house_style()
 def draw_substructures(found: Substructures) -> Picture:
-    """The graph itself in a large panel, then a small one for each eigenvector."""
+    """Draws the graph itself in a large panel, then each eigenvector in a small one."""
     count = len(found.places)
     wide, high = extent(found.drawing)
     columns = 6 if len(found.drawing) < 60 or high > wide / 2 else 4
     width = PAGE / columns
     height = width * min(1.0, max(0.3, high / wide))
     scale = 72 * min(width / wide, height / high)
-    # The structure takes 2 × 2 cells, beside the first eigenvectors.
+    # The structure takes 2 × 2 cells, next to the first eigenvectors.
     beside = 2 * (columns - 2)
     places = [(2 + i % (columns - 2), i // (columns - 2)) for i in range(beside)]
     places += [(i % columns, 2 + i // columns) for i in range(max(0, count - beside))]

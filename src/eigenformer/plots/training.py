@@ -1,4 +1,4 @@
-"""Curves of several runs in one picture."""
+"""Training curves of several runs in one picture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLES = ("-", (0, (4, 1.5)), (0, (1, 1.2)))
 
 @house_style()
 def draw_training(runs: Sequence[RunCurves]) -> Picture:
-    """The training loss and the validation metric of each run over its epochs."""
+    """Draws the training loss and the validation metric of each run over its epochs."""
     metrics = list(dict.fromkeys(run.metric for run in runs))
     smoothed = any(len(run.epochs) > SMOOTHED_FROM for run in runs)
     caption = (
