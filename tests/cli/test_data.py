@@ -39,7 +39,7 @@ def test_info_finds_damage(tmp_path, capsys):
     data[-1] ^= 1
     file.write_bytes(data)
     assert run("info", "pattern-n10", "--cache-dir", tmp_path) == 2
-    assert "field.y.npy: its checksum does not fit" in capsys.readouterr().err
+    assert "field.y.npy: its checksum does not match" in capsys.readouterr().err
 
 
 def test_info_compares_the_checksums_of_raw_files(tmp_path, capsys):
@@ -70,7 +70,7 @@ def test_info_shows_and_checks_all_spectra(tmp_path, capsys):
     data[-1] ^= 1
     file.write_bytes(data)
     assert run("info", "pattern-n10", *cache) == 2
-    assert f"{file}: its checksum does not fit" in capsys.readouterr().err
+    assert f"{file}: its checksum does not match" in capsys.readouterr().err
 
 
 def test_the_benchmark_is_compared_with_the_paper(raw_dir, tmp_path, capsys):
@@ -94,7 +94,7 @@ def test_own_molecules(tmp_path, capsys):
     with table.open("a") as stream:
         stream.write("xyz,1,bad\n")
     assert run("prepare", table, *arguments, *cache) == 0
-    assert f"{table}, line 22: 'xyz': not a SMILES" in capsys.readouterr().err
+    assert f"{table}, line 22: 'xyz': invalid SMILES" in capsys.readouterr().err
     assert run("info", "mine", *cache) == 0
     capsys.readouterr()
     assert run("prepare", table, *arguments, *cache) == 0
@@ -107,7 +107,7 @@ def test_own_molecules(tmp_path, capsys):
         (("prepare", "zink"), "benchmark 'zink': unknown; the nearest is 'zinc'"),
         (("prepare", "no/such.csv"), "no such file"),
         (("prepare", "zinc", "--target", "y"), "targets: for your own graphs"),
-        (("prepare", "zinc", "--size", "5"), "for pattern and cluster only"),
+        (("prepare", "zinc", "--size", "5"), "apply to pattern and cluster only"),
         (("info", "zinc"), "not prepared yet"),
         (("prepare", "pattern", "--size", "9", "--seed", "-1"), "seed: must not be negative"),
         (("prepare", "pattern", "--size", "9", "--k", "0"), "num_frequencies: must be at least 1"),
@@ -144,7 +144,7 @@ TABLE = "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 11))
     [
         ("table", ("--no-spectra", "--k", "3"), "--num-frequencies, --workers: of spectra"),
         ("table", ("--raw-dir", "."), "--raw-dir: for benchmarks"),
-        ("table", ("--undirected",), "undirected: says nothing about a table of molecules"),
+        ("table", ("--undirected",), "undirected: does not apply to a table of molecules"),
         (
             "table",
             ("--fractions", "nan", "0.5", "0.5", "--split-by", "random"),
@@ -155,22 +155,26 @@ TABLE = "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 11))
             ("--fractions", "-1", "1", "1", "--split-by", "random"),
             "numbers that add up to 1 (train, val, test), got",
         ),
-        ("table", ("--fractions", "0.6", "0.2", "0.2"), "fractions, seed: of a split, but none"),
-        ("table", ("--seed", "3"), "fractions, seed: of a split, but none"),
+        (
+            "table",
+            ("--fractions", "0.6", "0.2", "0.2"),
+            "fractions, seed: apply to a split, but none",
+        ),
+        ("table", ("--seed", "3"), "fractions, seed: apply to a split, but none"),
         ("table", ("--seed", "-1", "--split-by", "random"), "seed: must not be negative"),
         ("table", ("--task", "regression"), "task: 'regression', but no targets are named"),
         ("table", ("--target", "y", "y"), "targets: 'y' is named twice"),
         ("table", ("--task", "none", "--target", "y"), "task: 'none': unknown"),
-        ("graphs", ("--target", "y"), "targets: says nothing about PyG graphs"),
-        ("graphs", ("--featurizer", "zinc"), "featurizer: says nothing about PyG graphs"),
-        ("graphs", ("--split-column", "y"), "split_column: says nothing about PyG graphs"),
+        ("graphs", ("--target", "y"), "targets: does not apply to PyG graphs"),
+        ("graphs", ("--featurizer", "zinc"), "featurizer: does not apply to PyG graphs"),
+        ("graphs", ("--split-column", "y"), "split_column: does not apply to PyG graphs"),
         (
             "archive",
             ("--split-by", "random"),
-            "split_by: says nothing about an archive, which is taken",
+            "split_by: does not apply to an archive, which is used",
         ),
-        ("archive", ("--target", "y"), "targets: says nothing about an archive"),
-        ("archive", ("--name", "other"), "name: an archive stays where it is"),
+        ("archive", ("--target", "y"), "targets: does not apply to an archive"),
+        ("archive", ("--name", "other"), "name: does not apply to an archive"),
     ],
 )
 def test_no_option_is_ignored(tmp_path, capsys, form, options, message):

@@ -124,7 +124,7 @@ def test_the_file_is_called_like_the_figure(run, tmp_path, monkeypatch):
         (("architecture", "zinc-fest"), "preset 'zinc-fest': unknown; the nearest is 'zinc-feat'"),
         (("architecture", "no/where"), "no/where: no model here (model.json is missing)"),
         (("training", "nowhere"), "nowhere: not a run folder (config.yaml is missing)"),
-        (("substructures", "C1CC"), "'C1CC': not a SMILES; nor is it a path, or a dataset's"),
+        (("substructures", "C1CC"), "'C1CC': invalid SMILES; nor is it a path, or a dataset's"),
         (("substructures", "CCO", "--index", 2), "which graph to take is only said of a file"),
         (("substructures", "CCO", "--most", 0), "most: must be at least 1, got 0"),
         (("substructures", "mnist"), "mnist: not prepared yet; run  eigenformer data prepare"),

@@ -134,7 +134,7 @@ def test_what_is_no_networkx_graph():
         GraphArchive.from_networkx([1])
     nx.set_node_attributes(other, "C", "element")
     del other.nodes[0]["x"]
-    with pytest.raises(DataError, match="graph 0: 'element' is a list, an archive takes numbers"):
+    with pytest.raises(DataError, match="graph 0: 'element' is a list, expected numbers"):
         GraphArchive.from_networkx([other])
 
 
@@ -180,15 +180,15 @@ def broken(**changes):
     [
         (broken(edge_index=torch.tensor([[0], [99]])), r"graph 2 \('c'\): edge \[0, 99\]"),
         (broken(edge_index=torch.tensor([[-1], [0]])), r"edge \[-1, 0\]"),
-        (broken(edge_index=torch.zeros(3, 4).long()), r"the shape \(3, 4\)"),
+        (broken(edge_index=torch.zeros(3, 4).long()), r"shape \(3, 4\)"),
         (broken(x=torch.zeros(1, 3).long()), "'x' has"),
         (broken(y=torch.full((1, 3), torch.inf)), "'y' holds a NaN or an infinite"),
         (broken(y=torch.zeros(1, 2)), r"rows of shape \(2,\)"),
-        (broken(y=torch.zeros(1, 3).double()), "'y' is float64, in graph 0 float32"),
-        (broken(edge_index=torch.zeros(2, 1)), "edge_index is float32, expected whole"),
-        (broken(x=torch.ones(1, 2).bfloat16()), "'x' is a strided tensor of bfloat16; make it"),
-        (broken(x=torch.eye(2).to_sparse()), "'x' is a sparse_coo tensor of float32; make it"),
-        (broken(extra=torch.zeros(1)), "has the attributes"),
+        (broken(y=torch.zeros(1, 3).double()), "'y' is float64, but float32 in graph 0"),
+        (broken(edge_index=torch.zeros(2, 1)), "edge_index is float32, expected integers"),
+        (broken(x=torch.ones(1, 2).bfloat16()), "'x' is a strided tensor of bfloat16; convert it"),
+        (broken(x=torch.eye(2).to_sparse()), "'x' is a sparse_coo tensor of float32; convert it"),
+        (broken(extra=torch.zeros(1)), "has attributes"),
         (broken(y="text"), "'y' is a str"),
         ([Data()], "no nodes"),
         (["text"], "expected a PyG Data"),
@@ -203,7 +203,7 @@ def test_half_a_graph_is_named():
     graph = Data(x=torch.ones(2, 1))
     del vars(graph)["_store"]
     graph.__dict__["_store"] = type("Half", (), {})()
-    with pytest.raises(DataError, match="graph 0: not a whole PyG Data"):
+    with pytest.raises(DataError, match="graph 0: incomplete PyG Data"):
         GraphArchive.from_data_list([graph])
 
 
@@ -218,7 +218,7 @@ def test_a_nan_is_a_missing_target_but_no_feature():
 
 
 def test_parts_that_do_not_fit_are_refused():
-    with pytest.raises(DataError, match="names: 1 for 3 graphs"):
+    with pytest.raises(DataError, match="names: got 1 for 3 graphs"):
         GraphArchive.from_data_list(random_graphs(0, 3), split=np.zeros(3, np.uint8), names=["a"])
     with pytest.raises(DataError, match="split: 2 entries"):
         GraphArchive.from_data_list(random_graphs(0, 3), split=["train", "val"])
@@ -231,10 +231,10 @@ def test_parts_that_do_not_fit_are_refused():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("edge_label_index", "PyG takes it for numbers of nodes"),
-        ("face", "PyG takes it for numbers of nodes"),
-        ("batch_of", "PyG takes it for numbers of nodes"),
-        ("eigenvalues", "'eigenvalues': is computed here"),
+        ("edge_label_index", "PyG treats names with"),
+        ("face", "PyG treats names with"),
+        ("batch_of", "PyG treats names with"),
+        ("eigenvalues", "'eigenvalues': is computed by Eigenformer"),
         ("a/b", "expected a name of letters"),
         ("../x", "expected a name of letters"),
     ],
@@ -282,24 +282,27 @@ def field(values, dtype=None, level="node"):
     [
         ({"node_offsets": np.array([0, 5, 4])}, "node_offsets: graph 1 would have -1 rows"),
         ({"node_offsets": np.array([0, 0, 4])}, "node_offsets: graph 0 would have 0 rows"),
-        ({"node_offsets": np.array([1, 2, 4])}, "node_offsets: expected whole numbers"),
+        ({"node_offsets": np.array([1, 2, 4])}, "node_offsets: expected a 1-D array"),
         ({"edge_offsets": np.array([0, 3, 2])}, "edge_offsets: graph 1 would have -1 rows"),
-        ({"edge_offsets": np.array([0.0, 1, 2])}, "edge_offsets: expected whole numbers"),
-        ({"edge_offsets": np.array([0, 2])}, "edge_offsets: of 1 graphs, the node_offsets of 2"),
-        ({"edge_index": np.array([[0, 1.5], [1, 0]])}, "edge_index: float64, expected whole"),
-        ({"edge_index": np.zeros((2, 3), int)}, r"edge_index: shape \(2, 3\)"),
+        ({"edge_offsets": np.array([0.0, 1, 2])}, "edge_offsets: expected a 1-D array"),
+        ({"edge_offsets": np.array([0, 2])}, "edge_offsets: for 1 graphs, but node_offsets: for 2"),
+        (
+            {"edge_index": np.array([[0, 1.5], [1, 0]])},
+            "expected integers, got float64",
+        ),
+        ({"edge_index": np.zeros((2, 3), int)}, r"edge_index: got shape \(2, 3\)"),
         ({"edge_index": np.array([[0, 1], [1, 2]])}, r"graph 1 \('b'\): edge \[1, 2\]"),
         ({"edge_index": np.array([[-1, 1], [1, 0]])}, r"graph 0 \('a'\): edge \[-1, 1\]"),
         ({"fields": field([[1.0], [2], [np.nan], [3]])}, r"graph 1 \('b'\): 'x' holds a NaN"),
         ({"fields": field([1, 2, 3])}, "x: 3 rows for 4 nodes"),
-        ({"fields": field([1.5, 2, 3, 4], np.int64)}, "float64 is not to be read as int64"),
-        ({"fields": field([1j, 2, 3, 4])}, "complex128 is not a type"),
-        ({"fields": field(np.ones(4, ">f4"))}, ">f4 is not a type"),
-        ({"fields": field(["a", "b", "c", "d"])}, "<U1 is not a type"),
+        ({"fields": field([1.5, 2, 3, 4], np.int64)}, "float64 cannot be read as int64"),
+        ({"fields": field([1j, 2, 3, 4])}, "complex128 cannot be stored"),
+        ({"fields": field(np.ones(4, ">f4"))}, ">f4 cannot be stored"),
+        ({"fields": field(["a", "b", "c", "d"])}, "<U1 cannot be stored"),
         ({"names": ["a", 2]}, "names: expected text, got 2"),
-        ({"split": np.array([0, 7])}, "split: 7; expected 0, 1, 2, or 255"),
+        ({"split": np.array([0, 7])}, "split: got 7, expected 0, 1, 2, or 255"),
         ({"split": np.array([0.5, 1])}, "split '0.5': unknown"),
-        ({"meta": {"made": object()}}, "meta: does not fit JSON"),
+        ({"meta": {"made": object()}}, "meta: cannot be written as JSON"),
     ],
 )
 def test_the_door_of_an_archive(changes, message):
@@ -321,9 +324,9 @@ def test_places_are_checked(saved):
     assert saved.subset([-1])[0].y.equal(saved[39].y)
     mask = np.arange(40) == 7
     assert saved.subset(mask).names == [saved.names[7]]
-    with pytest.raises(IndexError, match="graph 40 of 40"):
+    with pytest.raises(IndexError, match="graph index 40 is out of range for 40 graphs"):
         saved.subset([0, 40])
-    with pytest.raises(DataError, match="whole numbers"):
+    with pytest.raises(DataError, match="1-D array of integers"):
         saved.subset([0.5])
     with pytest.raises(DataError, match="a mask of shape"):
         saved.subset(mask[:-1])

@@ -178,7 +178,7 @@ def test_an_official_file_with_other_contents_is_damaged(name, tmp_path):
     with zipfile.ZipFile(next(folder.glob("*.zip")), "w") as file:
         file.writestr("other.txt", "nothing")
     generated = BENCHMARKS[name].generated
-    with pytest.raises(DataError, match=r"\.zip.*: damaged \(.*; delete it, or put a whole file"):
+    with pytest.raises(DataError, match=r"\.zip.*: damaged \(.*; delete it, or replace it with"):
         prepare(
             name,
             Workspace(tmp_path / "raw", tmp_path / "cache"),

@@ -26,7 +26,7 @@ def test_every_molecule_in_its_place(monkeypatch, many):
     for smiles, graph in zip(SMILES, graphs, strict=True):
         if "xyz" in smiles:
             assert isinstance(graph, MoleculeError)
-            assert str(graph) == f"'{smiles}': not a SMILES"
+            assert str(graph) == f"'{smiles}': invalid SMILES"
         else:
             np.testing.assert_array_equal(graph.x, make(smiles).x)
             np.testing.assert_array_equal(graph.edge_index, make(smiles).edge_index)

@@ -104,26 +104,29 @@ def test_without_features(write):
     [
         ({"edges": EDGES + "a,u,zz,1\n"}, r"edges\.csv, line 5: node 'zz' is not among the nodes"),
         ({"edges": EDGES + "a,p,u,1\n"}, r"line 5: node 'p' is not among the nodes of graph 'a'"),
-        ({"edges": EDGES + "x,u,v,1\n"}, r"edges\.csv, line 5: graph 'x' is not in graphs"),
-        ({"nodes": NODES + "x,u,1,1,1\n"}, r"nodes\.csv, line 7: graph 'x' is not in graphs"),
-        ({"nodes": NODES + "a,u,1,1,1\n"}, r"line 7: node 'u' of graph 'a' is there twice"),
+        ({"edges": EDGES + "x,u,v,1\n"}, r"edges\.csv, line 5: graph 'x' is not in the table"),
+        ({"nodes": NODES + "x,u,1,1,1\n"}, r"nodes\.csv, line 7: graph 'x' is not in the table"),
+        ({"nodes": NODES + "a,u,1,1,1\n"}, r"line 7: node 'u' of graph 'a' appears twice"),
         (
             {"nodes": NODES.replace("2.5", "nan")},
             r"csv, line 4: size: 'nan' is not a number",
         ),
         ({"nodes": NODES.replace("2.5", "")}, r"nodes\.csv, line 4: size: '' is not a number"),
         ({"nodes": NODES.replace("2.5", "big")}, r"line 4: size: 'big' is not a number"),
-        ({"nodes": NODES + "a,z,1\n"}, r"nodes\.csv, line 7: 3 cells, the header has 5"),
-        ({"graphs": GRAPHS + "a,1,train\n"}, r"graphs\.csv, line 4: graph 'a' is there twice"),
+        ({"nodes": NODES + "a,z,1\n"}, r"nodes\.csv, line 7: 3 cells, but the header has 5"),
+        ({"graphs": GRAPHS + "a,1,train\n"}, r"graphs\.csv, line 4: graph 'a' appears twice"),
         ({"graphs": GRAPHS + "c,1,train\n"}, r"graphs\.csv, line 4: graph 'c' has no nodes"),
         ({"graphs": "graph,y,part\na,x,\nb,1,\n"}, r"graphs\.csv, line 2: y: 'x' is not a number"),
         ({"graphs": GRAPHS.replace("test", "tst")}, r"graphs\.csv, line 3: split 'tst': unknown"),
-        ({"nodes": NODES.replace("2.5", "1e39")}, r"line 4: size: '1e39' is beyond single"),
-        ({"edges": EDGES + f"a,u,v,{2**63}\n"}, r"edges\.csv, line 5: kind: '\d+' is beyond whole"),
-        ({"graphs": GRAPHS.replace("1.5", "-1e39")}, r"graphs\.csv, line 2: y: '-1e39' is beyond"),
+        ({"nodes": NODES.replace("2.5", "1e39")}, r"line 4: size: '1e39' exceeds single"),
+        (
+            {"edges": EDGES + f"a,u,v,{2**63}\n"},
+            r"line 5: kind: '\d+' does not fit in a 64-bit",
+        ),
+        ({"graphs": GRAPHS.replace("1.5", "-1e39")}, r"graphs\.csv, line 2: y: '-1e39' exceeds"),
         (
             {"nodes": NODES.replace("size", "y")},
-            r"target 'y': a column of this table and of",
+            r"target 'y': a column of both this table and",
         ),
         ({"graphs": "graph,y,part\na,,\nb,,\n"}, r"graphs\.csv, line 1: y: no row has a value"),
         ({"graphs": ""}, r"graphs\.csv: the file is empty"),
@@ -143,5 +146,5 @@ def test_every_problem_is_listed(write):
 
 
 def test_targets_are_of_graphs_or_of_nodes(write):
-    with pytest.raises(DataError, match="all of them of graphs, or all of them of nodes"):
+    with pytest.raises(DataError, match="must all be columns of graphs, or all columns of nodes"):
         read_own(write(), ReadOptions(targets=("y", "label")))

@@ -44,10 +44,10 @@ def test_good_rows_are_in_and_bad_ones_reported(path):
     assert read.archive.target.names == ("logP", "active")
     found = {item.problem.line: item.problem.reason for item in read.rejected}
     assert list(found) == [3, 5, 6, 7, 9, 10]
-    assert found[3] == "'xyz': not a SMILES"
+    assert found[3] == "'xyz': invalid SMILES"
     assert "valence" in found[5]
     assert found[6] == "logP: 'high' is not a number"
-    assert found[7] == "id: 'a' is on line 2 already"
+    assert found[7] == "id: 'a' already appears on line 2"
     assert "the nearest is" in found[9]
     assert found[10] == "logP: 'inf' is not finite"
     assert all(item.problem.file == str(path) for item in read.rejected)
@@ -89,7 +89,7 @@ def test_classes(tmp_path):
     assert read.archive.fields["y"].values.tolist() == [1, 0, 1]
     assert read.archive.target.names == ("blue", "red")
     assert read.archive.target.num_outputs == 2
-    assert [item.problem.reason for item in read.rejected] == ["kind: no class"]
+    assert [item.problem.reason for item in read.rejected] == ["kind: missing class"]
 
 
 def test_several_labels(tmp_path):
@@ -139,9 +139,9 @@ def test_a_row_of_another_width_is_a_bad_row(tmp_path):
     read = read_own(path, ReadOptions(targets=("y",)))
     assert list(read.archive.names) == ["C", "CCC"]
     assert {item.problem.line: item.problem.reason for item in read.rejected} == {
-        3: "'xyz': not a SMILES",
-        4: "1 cells, the header has 2",
-        6: "y: '1e40' is beyond single precision, which ends at 3.4e38",
+        3: "'xyz': invalid SMILES",
+        4: "1 cells, but the header has 2",
+        6: "y: '1e40' exceeds single precision, at most 3.4e38",
     }
 
 

@@ -117,8 +117,8 @@ def test_atoms_stay_in_the_order_they_are_written():
     [
         ("", "the SMILES is empty"),
         ("  ", "the SMILES is empty"),
-        ("xyz", "'xyz': not a SMILES"),
-        ("C1CC", "'C1CC': not a SMILES"),
+        ("xyz", "'xyz': invalid SMILES"),
+        ("C1CC", "'C1CC': invalid SMILES"),
         ("c1cccc1", "kekulize"),
         ("C(C)(C)(C)(C)C", "valence for atom # 0 C, 5"),
     ],

@@ -66,7 +66,7 @@ def test_an_archive_never_replaces_anything_else(table, tmp_path):
     folder.mkdir()
     (folder / "thesis.txt").write_text("precious")
     for place in (folder, folder / "thesis.txt"):
-        with pytest.raises(DataError, match="nothing is written over it"):
+        with pytest.raises(DataError, match="not overwritten"):
             archive.save(place)
     assert (folder / "thesis.txt").read_text() == "precious"
     (tmp_path / "empty").mkdir()
@@ -85,7 +85,7 @@ def test_a_damaged_raw_file_is_named(tmp_path):
 
     (tmp_path / "raw" / "zinc").mkdir(parents=True)
     (tmp_path / "raw" / "zinc" / "zinc12k.npz").write_bytes(b"half of it")
-    with pytest.raises(DataError, match="zinc12k.npz: damaged .*put a whole file there"):
+    with pytest.raises(DataError, match="zinc12k.npz: damaged .*replace it with an intact copy"):
         prepare("zinc", Workspace(tmp_path / "raw", tmp_path / "c"), with_spectra=False)
 
 

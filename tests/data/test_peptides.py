@@ -91,14 +91,14 @@ def test_struct_with_the_split_of_func(tmp_path):
     archive = build("peptides-struct", tmp_path / "raw", tmp_path)
     assert archive.split.tolist() == [2, 0, 1]
     write(func, [{"split": "test", "smiles": "C", "labels": "0"}])
-    with pytest.raises(DataError, match="splits 1 rows, there are 3"):
+    with pytest.raises(DataError, match="splits 1 rows, expected 3"):
         build("peptides-struct", tmp_path / "raw", tmp_path)
 
 
 def test_a_smiles_that_is_none_has_its_line(tmp_path):
     rows = [{"split": "train", "smiles": s, "labels": "0" * 10} for s in ("C", "xyz")]
     write(tmp_path / "raw" / "peptides-func" / "peptides_func.csv.gz", rows)
-    with pytest.raises(DataError, match=r"csv\.gz, line 3: 'xyz': not a SMILES"):
+    with pytest.raises(DataError, match=r"csv\.gz, line 3: 'xyz': invalid SMILES"):
         build("peptides-func", tmp_path / "raw", tmp_path)
 
 

@@ -84,7 +84,7 @@ def test_a_damaged_archive_is_named_and_built_anew(tmp_path, recorder, name):
     file.write_bytes(data)
     again = small(tmp_path, reporter=recorder).archive
     assert name in recorder.notices[0]
-    assert "built anew" in recorder.notices[0]
+    assert "rebuilding" in recorder.notices[0]
     assert all((a.edge_index == b).all() for a, b in zip(again, expected, strict=True))
     GraphArchive.open(again.path)
 
@@ -158,9 +158,9 @@ def test_raw_folders_are_only_read(raw_dir, tmp_path):
 def test_names_and_settings_that_do_not_fit(tmp_path):
     with pytest.raises(DataError, match="the nearest is 'cifar10'"):
         prepare("cifar", workspace=Workspace(None, tmp_path))
-    with pytest.raises(DataError, match="for pattern and cluster only"):
+    with pytest.raises(DataError, match="to pattern and cluster only"):
         prepare("zinc", workspace=Workspace(None, tmp_path), size=3)
-    with pytest.raises(DataError, match="no size or seed"):
+    with pytest.raises(DataError, match="size and seed do not apply"):
         prepare("pattern", workspace=Workspace(None, tmp_path), size=3, official=True)
 
 
@@ -177,9 +177,9 @@ def test_own_molecules(tmp_path, recorder):
     assert prepared.archive.path == tmp_path / "cache" / "mine"
     assert len(prepared.dataset().batch([0, 1]).eigenvalues) == 9
     assert recorder.notices == [
-        f"{path}, line 3: 'xyz': not a SMILES",
-        f"{path}: 1 rows gave no graph; 2 are in, the others are kept in the archive's "
-        "meta['rejected']",
+        f"{path}, line 3: 'xyz': invalid SMILES",
+        f"{path}: 1 rows rejected, 2 graphs read; the archive's meta['rejected'] lists the "
+        "rejected rows",
     ]
     before = files(tmp_path / "cache")
     again = prepare_own(

@@ -47,10 +47,10 @@ def test_a_folder_of_pyg_graphs_runs_nothing(tmp_path, monkeypatch):
 def test_what_is_no_data(tmp_path):
     with pytest.raises(DataError, match="no such file or folder"):
         read_own(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="not graphs: expected"):
+    with pytest.raises(DataError, match="no graphs found: expected"):
         read_own(tmp_path)
     (tmp_path / "table.txt").write_text("smiles\nC\n")
-    with pytest.raises(DataError, match=r"table\.txt: not graphs: expected"):
+    with pytest.raises(DataError, match=r"table\.txt: no graphs found: expected"):
         read_own(tmp_path / "table.txt")
 
 
@@ -67,7 +67,7 @@ def test_options_are_checked():
 
 def test_splits_that_cannot_be(tmp_path):
     torch.save([Data(x=torch.ones(2, 1), y=torch.zeros(2))] * 3, tmp_path / "a.pt")
-    with pytest.raises(DataError, match="'stratified' needs targets of graphs"):
+    with pytest.raises(DataError, match="'stratified' needs graph-level targets"):
         read_own(tmp_path, split=SplitOptions("stratified"))
     with pytest.raises(DataError, match="'scaffold' needs molecules"):
         read_own(tmp_path, split=SplitOptions("scaffold"))
@@ -107,7 +107,7 @@ def test_the_task_of_pyg_graphs_can_be_said(tmp_path):
 def test_options_that_suit(tmp_path):
     torch.save(random_graphs(0, 3), tmp_path / "a.pt")
     options = ReadOptions(undirected=True, featurizer="zinc", task="multiclass")
-    with pytest.raises(ConfigError, match="featurizer: says nothing about PyG graphs"):
+    with pytest.raises(ConfigError, match="featurizer: does not apply to PyG graphs"):
         read_own(tmp_path, options)
     assert suited(options, tmp_path) == ReadOptions(task="multiclass")
 

@@ -76,7 +76,7 @@ def test_other_targets_share_the_cache_and_memory_has_the_key_of_disk(saved, tmp
     assert spectra_of(other).path == spectra_of(saved).path
     loose = random_archive(seed=1, count=40)
     assert module.cache_folder(loose, None, tmp_path) == module.cache_folder(saved, None, tmp_path)
-    with pytest.raises(DataError, match="save it, or say where"):
+    with pytest.raises(DataError, match="save it, or pass a folder"):
         spectra_of(loose)
 
 

@@ -64,8 +64,8 @@ def test_parquet(tmp_path):
         (b"", r"t\.csv: the file is empty"),
         (b"\n\n", "the file is empty"),
         (b"a,b\n", "a header, but no rows"),
-        (b'a,b\n1,2\n3,"4\n5,6\n', r"t\.csv, line 3: a quote that is not closed"),
-        (b"a,a\n1,2\n", r"line 1: column 'a' is there twice"),
+        (b'a,b\n1,2\n3,"4\n5,6\n', r"t\.csv, line 3: a quote is not closed"),
+        (b"a,a\n1,2\n", r"line 1: column 'a' appears twice"),
         (b"a\n\xff\xfe\n", "not UTF-8"),
     ],
 )
@@ -103,8 +103,8 @@ def test_rows_of_another_width_are_set_aside(tmp_path):
     assert table.columns == {"a": ["1", "8"], "b": ["2", "9"]}
     assert table.lines == [2, 7]
     assert [str(item.problem) for item in table.ragged] == [
-        f"{path}, line 3: 1 cells, the header has 2",
-        f"{path}, line 6: 4 cells, the header has 2",
+        f"{path}, line 3: 1 cells, but the header has 2",
+        f"{path}, line 6: 4 cells, but the header has 2",
     ]
     assert [item.row for item in table.ragged] == [{"a": "3"}, {"a": "4", "b": "5", "": "6,7"}]
 
@@ -145,7 +145,7 @@ def test_numbers(cell, number):
         ("1_000", "not a number"),
         ("nan", "not a number"),
         ("-inf", "not finite"),
-        ("1e39", "beyond single precision"),
+        ("1e39", "exceeds single precision"),
         ("1" * 400, "not finite"),
     ],
 )
@@ -161,7 +161,7 @@ def test_whole_numbers():
     assert all(map(is_whole, ("-3", "12", "False")))
     assert not any(map(is_whole, ("1.0", "²", "", "+-1 0")))
     for cell in (str(2**63), "9" * 5000):
-        with pytest.raises(DataError, match="beyond whole numbers of 64 bits"):
+        with pytest.raises(DataError, match="does not fit in a 64-bit integer"):
             read_whole(cell)
 
 

@@ -73,10 +73,10 @@ def test_words_are_classes_and_truth_is_a_label():
         ("multilabel", {"a": ["0"], "b": ["0.5"]}, "b: '0.5' is neither 0 nor 1"),
         ("binary", {"a": ["0"], "b": ["1"]}, "'binary' takes exactly one target"),
         ("multiclass", {"a": ["0"], "b": ["1"]}, "'multiclass' takes exactly one target"),
-        ("multiclass", {"a": ["x", "?"]}, "a: no class"),
-        (None, {"a": ["1e39", "1e40"]}, "a: '1e39' is beyond single precision"),
+        ("multiclass", {"a": ["x", "?"]}, "a: missing class"),
+        (None, {"a": ["1e39", "1e40"]}, "a: '1e39' exceeds single precision"),
         (None, {"a": ["1", "2"], "b": ["", "NA"]}, r"t\.csv, line 1: b: no row has a value"),
-        ("regression", {"a": ["1", "1e39"]}, "a: '1e39' is beyond single precision"),
+        ("regression", {"a": ["1", "1e39"]}, "a: '1e39' exceeds single precision"),
     ],
 )
 def test_what_is_no_target(kind, columns, message):

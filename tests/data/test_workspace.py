@@ -59,7 +59,7 @@ DATA = hashlib.sha256(b"data").hexdigest()
 def test_a_download_with_another_checksum_than_the_published_one_is_refused(address, tmp_path):
     layouts = [[RawFile("a", f"{address}/whole", "0" * 64)]]
     sources, path = Workspace(None, tmp_path), tmp_path / "raw" / "zinc" / "a"
-    with pytest.raises(DownloadError, match="another file came: its SHA-256 is not 0000"):
+    with pytest.raises(DownloadError, match="received another file: its SHA-256 is not 0000"):
         sources.fetch("zinc", layouts)
     assert list(path.parent.iterdir()) == []
     layouts = [[RawFile("a", f"{address}/whole", DATA)]]
@@ -83,7 +83,7 @@ def test_a_download_without_a_published_checksum_is_recorded_and_checked(address
     path.unlink()  # downloaded again, it must still be the same
     assert sources.fetch("zinc", layouts) == [path]
     record.write_text("[" * 100_000)
-    with pytest.raises(DamagedError, match=r"a\.sha256\.json: not a record of a checksum"):
+    with pytest.raises(DamagedError, match=r"a\.sha256\.json: not a checksum record"):
         sources.fetch("zinc", layouts)
 
 
@@ -155,5 +155,5 @@ def test_folders_come_from_the_arguments_then_the_environment(tmp_path):
         "/x/eigenformer"
     )
     assert user_cache_dir({}) == Path.home() / ".cache" / "eigenformer"
-    with pytest.raises(DownloadError, match="the raw folder is not there"):
+    with pytest.raises(DownloadError, match="the raw folder does not exist"):
         Workspace.resolve(tmp_path / "nowhere", environment={})

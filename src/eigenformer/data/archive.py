@@ -153,7 +153,7 @@ class GraphArchive:
         from torch_geometric.data import Data
 
         if not -len(self) <= index < len(self):
-            raise IndexError(f"graph {index} of {len(self)}")
+            raise IndexError(f"graph index {index} is out of range for {len(self)} graphs")
         index %= len(self)
         edges = slice(*self.edge_offsets[index : index + 2])
         edge_index = self.edge_index[:, edges].astype(np.int64)
@@ -247,7 +247,7 @@ class GraphArchive:
     def from_dataset(cls, *parts: Dataset, **arguments: Any) -> GraphArchive:
         """Creates an archive from one PyG dataset, or from three: train, val and test."""
         if len(parts) not in (1, len(SPLITS)):
-            raise DataError(f"give one dataset, or {len(SPLITS)} ({', '.join(SPLITS)})")
+            raise DataError(f"expected one dataset, or {len(SPLITS)} ({', '.join(SPLITS)})")
         if len(parts) > 1:
             sizes = [len(part) for part in parts]
             arguments["split"] = np.repeat(np.arange(len(parts), dtype=np.uint8), sizes)

@@ -42,7 +42,7 @@ class GraphDataset(Dataset):
         if split is not None and indices is not None:
             raise DataError("give a split or indices, not both")
         if spectra is not None and spectra.structure not in (None, archive.structure):
-            raise DataError("the spectra are of other graphs than the archive's")
+            raise DataError("the spectra do not belong to the graphs of the archive")
         self.archive = archive
         self.spectra = spectra
         if split is not None:
@@ -62,7 +62,7 @@ class GraphDataset(Dataset):
 
     def __getitem__(self, index: int) -> Data:
         if not -len(self) <= index < len(self):
-            raise IndexError(f"graph {index} of {len(self)}")
+            raise IndexError(f"graph index {index} is out of range for {len(self)} graphs")
         graph = int(self.indices[index])
         data = self.archive.graph(graph)
         if self.spectra is not None:

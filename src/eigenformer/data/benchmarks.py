@@ -147,7 +147,7 @@ def builder(name: str, size: int | None = None, seed: int = 0, official: bool = 
         raise DataError(f"seed: must not be negative, got {seed}")
     if not benchmark(name).generated:
         if size is not None or seed or official:
-            raise DataError(f"{name}: size, seed and official are for pattern and cluster only")
+            raise DataError(f"{name}: size, seed and official apply to pattern and cluster only")
         if name == "zinc":
             return Builder(zinc.LAYOUTS, zinc.build)
         if name in peptides.LAYOUTS:
@@ -155,7 +155,7 @@ def builder(name: str, size: int | None = None, seed: int = 0, official: bool = 
         return Builder(superpixels.layouts(name), lambda f, r: superpixels.build(name, f, r))
     if official:
         if size is not None or seed:
-            raise DataError(f"{name}: the published graphs have no size or seed to choose")
+            raise DataError(f"{name}: size and seed do not apply to the published graphs")
         layouts = ((benchmark_file(name),),)
         return Builder(layouts, lambda files, _: sbm.build_official(name, files[0]))
     generate = {"pattern": sbm.pattern, "cluster": sbm.cluster}[name]

@@ -49,9 +49,9 @@ def build_archive(
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, LookupError) as error:
             names = ", ".join(map(str, files))
             # For a file that is not an array, NumPy suggests unpickling: never suggest that here.
-            reason = "no file of arrays" if "pickle" in str(error) else error
+            reason = "not a file of arrays" if "pickle" in str(error) else error
             raise DataError(
-                f"{names}: damaged ({reason}); delete it, or put a whole file there"
+                f"{names}: damaged ({reason}); delete it, or replace it with an intact copy"
             ) from None
         built.meta["origin"] = {**origin, "inputs": inputs, "stamps": stamps}
         return built.save(path)
@@ -75,17 +75,17 @@ def _current(
     try:
         archive = GraphArchive.open(path)
     except DamagedError as error:
-        notice(f"{error}; the archive is built anew")
+        notice(f"{error}; rebuilding the archive")
         return None
     there = dict(archive.meta.get("origin", {}))
     inputs, stamps = there.pop("inputs", {}), there.pop("stamps", {})
     if there != origin:
-        notice(f"{path}: made by another version or in another way; built anew")
+        notice(f"{path}: made by another version or with other settings; rebuilding it")
         return None
     # Without the raw files, the archive cannot be checked for changes and is taken as current.
     named = None if files is None else named_files(files)
     if named is not None and (set(named) != set(inputs) or changed_files(named, inputs, stamps)):
-        notice(f"{path}: the raw files have changed; built anew")
+        notice(f"{path}: the raw files have changed; rebuilding it")
         return None
     return archive
 
@@ -123,6 +123,6 @@ def _locked(path: Path, reporter: Reporter) -> FileLock:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        reporter.say(f"waiting for another process that prepares {path.name}")
+        reporter.say(f"waiting for another process that is preparing {path.name}")
         lock.acquire()
     return lock

@@ -26,12 +26,14 @@ def checked_offsets(offsets: Any, name: str, least: int) -> np.ndarray:
     """
     array = np.asarray(offsets)
     if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array) or array[0] != 0:
-        raise DataError(f"{name}: expected whole numbers in a row, the first of them 0")
+        raise DataError(f"{name}: expected a 1-D array of integers that starts with 0")
     array = array.astype(np.int64, copy=False)
     short = np.flatnonzero(np.diff(array) < least)
     if len(short):
         count = array[short[0] + 1] - array[short[0]]
-        raise DataError(f"{name}: graph {short[0]} would have {count} rows, not {least} or more")
+        raise DataError(
+            f"{name}: graph {short[0]} would have {count} rows, expected at least {least}"
+        )
     return array
 
 
@@ -43,14 +45,14 @@ def checked_indices(indices: Iterable[int] | np.ndarray, count: int) -> np.ndarr
     array = np.asarray(indices if isinstance(indices, np.ndarray | Sequence) else list(indices))
     if array.dtype.kind == "b":
         if array.shape != (count,):
-            raise DataError(f"indices: a mask of shape {array.shape} for {count} graphs")
+            raise DataError(f"indices: got a mask of shape {array.shape} for {count} graphs")
         return np.flatnonzero(array)
     if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
-        raise DataError(f"indices: expected whole numbers in a row, got {array.dtype}")
+        raise DataError(f"indices: expected a 1-D array of integers, got {array.dtype}")
     array = array.astype(np.int64)
     outside = array[(array < -count) | (array >= count)]
     if len(outside):
-        raise IndexError(f"graph {outside[0]} of {count}")
+        raise IndexError(f"graph index {outside[0]} is out of range for {count} graphs")
     return np.where(array < 0, array + count, array)
 
 
@@ -59,7 +61,7 @@ def plain_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return json.loads(json.dumps(dict(meta), default=_plain))
     except (TypeError, ValueError) as error:
-        raise DataError(f"meta: does not fit JSON ({error})") from None
+        raise DataError(f"meta: cannot be written as JSON ({error})") from None
 
 
 def check_parts(archive: GraphArchive) -> None:
@@ -74,13 +76,15 @@ def check_parts(archive: GraphArchive) -> None:
     }
     if len(archive.edge_offsets) != len(archive.node_offsets):
         count = len(archive.edge_offsets) - 1
-        raise DataError(f"edge_offsets: of {count} graphs, the node_offsets of {len(archive)}")
+        raise DataError(f"edge_offsets: for {count} graphs, but node_offsets: for {len(archive)}")
     edges = archive.edge_index
     if edges.shape != (2, rows["edge"]):
         shape = tuple(edges.shape)
-        raise DataError(f"edge_index: shape {shape}, the offsets ask for (2, {rows['edge']})")
+        raise DataError(
+            f"edge_index: got shape {shape}, but the offsets require (2, {rows['edge']})"
+        )
     if edges.dtype.kind not in "iu":
-        raise DataError(f"edge_index: {edges.dtype}, expected whole numbers")
+        raise DataError(f"edge_index: expected integers, got {edges.dtype}")
     for name, field in archive.fields.items():
         _check_name(name)
         _check_type(name, field)
@@ -133,7 +137,7 @@ def _check_edges(archive: GraphArchive) -> None:
             column = np.flatnonzero(((edges < 0) | (edges >= size)).any(0))[0]
             raise DataError(
                 f"{graph_place(graph, archive.names)}: edge {edges[:, column].tolist()} (column "
-                f"{column}) leads to a node that is not there; the graph has nodes 0 to {size - 1}"
+                f"{column}) leads to a missing node; the graph has nodes 0 to {size - 1}"
             )
 
 
@@ -141,12 +145,12 @@ def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not re.fullmatch(r"\w[\w +()-]*", name):
         raise DataError(f"attribute {name!r}: expected a name of letters, digits and _")
     if name in _OURS:
-        raise DataError(f"attribute '{name}': is computed here; leave it out")
+        raise DataError(f"attribute '{name}': is computed by Eigenformer; leave it out")
     # PyG increments or concatenates attributes with these names differently in a batch.
     if name == "face" or "index" in name or "batch" in name:
         raise DataError(
-            f"attribute '{name}': with 'index', 'batch' or 'face' in its name PyG takes it for "
-            f"numbers of nodes, which an archive keeps for edges only; rename it, or leave it out"
+            f"attribute '{name}': PyG treats names with 'index', 'batch' or 'face' as node "
+            f"indices, which an archive stores for edges only; rename it, or leave it out"
         )
 
 
@@ -156,9 +160,9 @@ def _check_type(name: str, field: Field) -> None:
         return
     for dtype in (found, wanted):
         if dtype.kind not in "biuf" or dtype.itemsize > 8 or not dtype.isnative:
-            raise DataError(f"attribute '{name}': {dtype} is not a type that an archive keeps")
+            raise DataError(f"attribute '{name}': {dtype} cannot be stored in an archive")
     if not np.can_cast(found, wanted, "same_kind"):
-        raise DataError(f"attribute '{name}': {found} is not to be read as {wanted}")
+        raise DataError(f"attribute '{name}': {found} cannot be read as {wanted}")
 
 
 def _plain(value: Any) -> Any:

@@ -41,8 +41,8 @@ def check_file(path: Path, published: str | None) -> None:
     elif record.is_file():
         if found != _recorded(record):
             reason = (
-                f"not the file that was first used here: its SHA-256 is {found}; put the first one "
-                f"back, or delete {record.name} to accept this one"
+                f"not the file that was first used here: its SHA-256 is {found}; restore the "
+                f"first one, or delete {record.name} to accept this one"
             )
             raise DamagedError(Problem(str(path), reason))
     else:
@@ -54,4 +54,4 @@ def _recorded(record: Path) -> str:
     try:
         return str(json.loads(record.read_bytes())["sha256"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise DamagedError(Problem(str(record), "not a record of a checksum; delete it")) from None
+        raise DamagedError(Problem(str(record), "not a checksum record; delete it")) from None

@@ -30,7 +30,7 @@ def pack_graphs(
             raise DataError(unknown(f"level '{level}'", level, _LEVELS))
     graphs = list(graphs)
     if names is not None and len(names) != len(graphs):
-        raise DataError(f"names: {len(names)} for {len(graphs)} graphs")
+        raise DataError(f"names: got {len(names)} for {len(graphs)} graphs")
 
     def place(index: int) -> str:
         return graph_place(index, names)
@@ -75,16 +75,16 @@ def _structure(data: Data, place: str) -> tuple[int, np.ndarray]:
     try:
         size = data.num_nodes
     except AttributeError as error:  # the graph comes from an altered file
-        raise DataError(f"{place}: not a whole PyG Data ({error})") from None
+        raise DataError(f"{place}: incomplete PyG Data ({error})") from None
     if not size:
-        raise DataError(f"{place}: no nodes, or their number is not known (no 'x', no 'num_nodes')")
+        raise DataError(f"{place}: no nodes, or unknown number of nodes (no 'x', no 'num_nodes')")
     if data.edge_index is None:
         return int(size), np.empty((2, 0), np.int64)
     edge_index = _array(data.edge_index, "edge_index", place)
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:
-        raise DataError(f"{place}: edge_index has the shape {edge_index.shape}, not (2, edges)")
+        raise DataError(f"{place}: edge_index has shape {edge_index.shape}, expected (2, edges)")
     if edge_index.size and edge_index.dtype.kind not in "iu":
-        raise DataError(f"{place}: edge_index is {edge_index.dtype}, expected whole numbers")
+        raise DataError(f"{place}: edge_index is {edge_index.dtype}, expected integers")
     return int(size), edge_index.astype(np.int64)
 
 
@@ -96,7 +96,7 @@ def _keys(graphs: Sequence[Data], place: Callable[[int], str]) -> list[str]:
         keys = keys if index else names
         if set(names) != set(keys):
             raise DataError(
-                f"{place(index)}: has the attributes {sorted(names)}, graph 0 has {sorted(keys)}"
+                f"{place(index)}: has attributes {sorted(names)}, but graph 0 has {sorted(keys)}"
             )
     return keys
 
@@ -113,13 +113,15 @@ def _array(value: Any, key: str, place: str) -> np.ndarray:
         # A Python float is a double, but PyG batches it as a tensor of the default type.
         value = torch.as_tensor(value)
     if not isinstance(value, Tensor):
-        reason = f"'{key}' is a {type(value).__name__}, an archive takes numbers, as tensors"
+        reason = f"'{key}' is a {type(value).__name__}, expected numbers, as tensors"
         raise DataError(f"{place}: {reason}")
     try:
         return value.detach().cpu().numpy()
     except (TypeError, RuntimeError):  # sparse, nested, or of a type missing in NumPy
         kind = f"{value.layout} tensor of {value.dtype}".replace("torch.", "")
-        raise DataError(f"{place}: '{key}' is a {kind}; make it dense, and float or long") from None
+        raise DataError(
+            f"{place}: '{key}' is a {kind}; convert it to a dense float or long tensor"
+        ) from None
 
 
 def _level(key: str, rows: list[np.ndarray], sizes: list[int], counts: list[int]) -> Level:
@@ -155,9 +157,9 @@ def _pack(
             )
         if row.shape[1:] != first.shape[1:]:
             raise DataError(
-                f"{place(index)}: '{key}' has rows of shape {row.shape[1:]}, those of "
-                f"graph 0 have {first.shape[1:]}"
+                f"{place(index)}: '{key}' has rows of shape {row.shape[1:]}, but those of "
+                f"graph 0 have shape {first.shape[1:]}"
             )
         if row.dtype != first.dtype:
-            raise DataError(f"{place(index)}: '{key}' is {row.dtype}, in graph 0 {first.dtype}")
+            raise DataError(f"{place(index)}: '{key}' is {row.dtype}, but {first.dtype} in graph 0")
     return Field(level, np.concatenate(rows), first.dtype)

@@ -55,7 +55,7 @@ def number_splits(split: Sequence[str | None] | np.ndarray) -> np.ndarray:
     if array.ndim == 1 and array.dtype.kind in "iu":
         strange = array[~np.isin(array, (*range(len(SPLITS)), NO_SPLIT))]
         if len(strange):
-            raise DataError(f"split: {strange[0]}; expected 0, 1, 2, or {NO_SPLIT} for none")
+            raise DataError(f"split: got {strange[0]}, expected 0, 1, 2, or {NO_SPLIT} for none")
         return array.astype(np.uint8, copy=False)
     for name in split:
         if name is not None and name not in SPLITS:

@@ -107,7 +107,7 @@ def _index(graphs: Table, problems: list[Problem]) -> dict[str, int]:
     graph_of: dict[str, int] = {}
     for name, line in zip(graphs.column("graph"), graphs.lines, strict=True):
         if name in graph_of:
-            problems.append(Problem(graphs.file, f"graph '{name}' is there twice", line))
+            problems.append(Problem(graphs.file, f"graph '{name}' appears twice", line))
         graph_of.setdefault(name, len(graph_of))
     return graph_of
 
@@ -124,9 +124,11 @@ def _nodes(
         graph = graph_of.get(graph_name, -1)
         graphs.append(graph)
         if graph < 0:
-            problems.append(Problem(nodes.file, f"graph '{graph_name}' is not in graphs", line))
+            problems.append(
+                Problem(nodes.file, f"graph '{graph_name}' is not in the table 'graphs'", line)
+            )
         elif (graph, name) in node_of:
-            reason = f"node '{name}' of graph '{graph_name}' is there twice"
+            reason = f"node '{name}' of graph '{graph_name}' appears twice"
             problems.append(Problem(nodes.file, reason, line))
         else:
             node_of[graph, name] = sizes[graph]
@@ -147,7 +149,9 @@ def _edges(
     for graph_name, source, target, line in zip(*columns, edges.lines, strict=True):
         graph = graph_of.get(graph_name, -1)
         if graph < 0:
-            problems.append(Problem(edges.file, f"graph '{graph_name}' is not in graphs", line))
+            problems.append(
+                Problem(edges.file, f"graph '{graph_name}' is not in the table 'graphs'", line)
+            )
             continue
         for name in (source, target):
             if (graph, name) not in node_of:
@@ -211,11 +215,11 @@ def _target_level(graphs: Table, nodes: Table, options: ReadOptions) -> TargetLe
     """Returns whether the targets are columns of ``graphs`` or of ``nodes``."""
     for name in options.targets:
         if name in graphs.columns and name in nodes.columns:
-            both = f"target '{name}': a column of this table and of {nodes.file}; rename one"
+            both = f"target '{name}': a column of both this table and {nodes.file}; rename one"
             raise DataError(Problem(graphs.file, both, 1))
     at_nodes = [name in nodes.columns for name in options.targets]
     if any(at_nodes) and not all(at_nodes):
-        raise DataError("targets: all of them of graphs, or all of them of nodes")
+        raise DataError("targets: must all be columns of graphs, or all columns of nodes")
     return "node" if any(at_nodes) else "graph"
 
 

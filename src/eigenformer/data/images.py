@@ -48,7 +48,7 @@ def read_image_folder(
     report = report or Reporter()
     files = sorted(_images(folder))
     if not files:
-        raise DataError(Problem(str(folder), "no pictures in it"))
+        raise DataError(Problem(str(folder), "contains no pictures"))
     pictures = []
     with report.step("superpixels", len(files), unit="pictures") as step:
         for file in files:

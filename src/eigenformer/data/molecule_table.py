@@ -45,7 +45,7 @@ def read_molecule_table(path: Path, options: ReadOptions, report: Reporter | Non
     table = read_table(path)
     if options.smiles not in table.columns:
         reason = unknown(f"column '{options.smiles}'", options.smiles, table.columns)
-        raise DataError(Problem(table.file, f"{reason}; --smiles says which one", 1))
+        raise DataError(Problem(table.file, f"{reason}; choose one with --smiles", 1))
     for name in (options.identifier, options.split_column):
         if name is not None:
             table.column(name)
@@ -107,6 +107,6 @@ def _name(cells: dict[str, str], line: int, seen: dict[str, int], options: ReadO
     if not name:
         raise DataError(f"{options.identifier}: empty")
     if name in seen:
-        raise DataError(f"{options.identifier}: '{name}' is on line {seen[name]} already")
+        raise DataError(f"{options.identifier}: '{name}' already appears on line {seen[name]}")
     seen[name] = line
     return name

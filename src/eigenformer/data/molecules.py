@@ -257,12 +257,12 @@ def _objection(smiles: str) -> str:
     with rdBase.BlockLogs():
         molecule = _chem().MolFromSmiles(smiles, sanitize=False)
         if molecule is None:
-            return "not a SMILES"
+            return "invalid SMILES"
         try:
             problems = _chem().DetectChemistryProblems(molecule)
         except RuntimeError:  # for example, an invalid element
-            return "RDKit rejects it"
-    return problems[0].Message() if problems else "RDKit rejects it"
+            return "rejected by RDKit"
+    return problems[0].Message() if problems else "rejected by RDKit"
 
 
 def _chem() -> Any:

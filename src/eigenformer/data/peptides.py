@@ -101,7 +101,7 @@ def _struct_split(file: Path, rows: int) -> np.ndarray:
     else:
         split = number_splits(read_table(file).column("split"))
     if len(split) != rows:
-        raise DataError(Problem(str(file), f"splits {len(split)} rows, there are {rows}"))
+        raise DataError(Problem(str(file), f"splits {len(split)} rows, expected {rows}"))
     return split
 
 

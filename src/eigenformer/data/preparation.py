@@ -128,7 +128,7 @@ def prepare_own(
     check_used(options, split, path)
     if is_archive(path):
         if name is not None:
-            raise DataError(f"name: an archive stays where it is ({path})")
+            raise DataError(f"name: does not apply to an archive, which is not copied ({path})")
         archive = GraphArchive.open(path)
         name = path.resolve().name
     else:
@@ -146,8 +146,8 @@ def prepare_own(
     for row in rejected[:_SHOWN]:
         reporter.notice(str(Problem(str(path), row["reason"], row["line"])))
     if rejected:
-        kept = f"{len(archive)} are in, the others are kept in the archive's meta['rejected']"
-        reporter.notice(f"{path}: {len(rejected)} rows gave no graph; {kept}")
+        kept = f"{len(archive)} graphs read; the archive's meta['rejected'] lists the rejected rows"
+        reporter.notice(f"{path}: {len(rejected)} rows rejected, {kept}")
     spectra = _spectra(archive, num_frequencies, folder, workspace) if with_spectra else None
     return Prepared(name, archive, spectra)
 
@@ -176,11 +176,11 @@ def _check_name(name: str) -> None:
     """Raises an error if ``name`` is that of another folder of the cache, or leads outside it."""
     benchmark_folder = rf"({'|'.join(BENCHMARKS)})(-n\d+)?(-seed\d+)?(-official)?"
     if re.fullmatch(benchmark_folder, name):
-        raise DataError(f"name: '{name}' is a benchmark's; choose another (--name)")
+        raise DataError(f"name: '{name}' is a benchmark's name; choose another (--name)")
     if name in ("raw", "spectra") or not re.fullmatch(r"[^./\\][^/\\]*", name):
         raise DataError(
-            f"name: '{name}' cannot be a name in the cache: neither empty, 'raw' nor 'spectra', "
-            f"without '/', and not starting with a dot; choose another (--name)"
+            f"name: '{name}' cannot be a name in the cache: it must not be empty, 'raw' or "
+            f"'spectra', contain '/' or start with a dot; choose another (--name)"
         )
 
 

@@ -34,7 +34,7 @@ _WORDS: dict[Form, str] = {
     "tables": "the tables graphs, nodes and edges",
     "graphs": "PyG graphs",
     "pictures": "pictures",
-    "archive": "an archive, which is taken as it is",
+    "archive": "an archive, which is used as it is",
 }
 
 
@@ -62,8 +62,8 @@ def form_of(path: Path) -> Form:
     raise DataError(
         Problem(
             str(path),
-            "not graphs: expected a table of SMILES (.csv, .tsv, .parquet), or a folder with the "
-            "tables graphs, nodes and edges, with .pt files of PyG Data, or with pictures",
+            "no graphs found: expected a table of SMILES (.csv, .tsv, .parquet), or a folder with "
+            "the tables graphs, nodes and edges, with .pt files of PyG Data, or with pictures",
         )
     )
 
@@ -81,10 +81,10 @@ def check_used(options: ReadOptions, split: SplitOptions, path: Path) -> None:
         for name, value in vars(settings).items():
             used = form != "archive" if settings is split else name in _USED[form]
             if value != getattr(default, name) and not used:
-                raise ConfigError(f"{name}: says nothing about {_WORDS[form]} ({path})")
+                raise ConfigError(f"{name}: does not apply to {_WORDS[form]} ({path})")
     check_split_column(options, split)
     if split.split_by in (None, "column") and split != SplitOptions(split_by=split.split_by):
-        raise ConfigError("fractions, seed: of a split, but none is asked for (split_by)")
+        raise ConfigError("fractions, seed: apply to a split, but none is requested (split_by)")
 
 
 def read_own(

@@ -106,7 +106,7 @@ def spectra_of(
         try:
             return _open(final, archive, num_frequencies)
         except DamagedError as error:
-            reporter.notice(f"{error}; the spectra are computed anew")
+            reporter.notice(f"{error}; recomputing the spectra")
     final.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(final.with_name(f"{final.name}.lock")):
         try:  # another process may have finished in the meantime
@@ -155,7 +155,7 @@ def verify_spectra(path: Path) -> None:
     try:
         open_store(path, _KIND, verify=True)
     except DamagedError as error:
-        again = "delete its folder, or let `data prepare` compute it anew"
+        again = "delete its folder, or run `data prepare` to recompute it"
         raise DamagedError(f"{error}; {again}") from None
 
 
@@ -165,7 +165,7 @@ def cache_folder(
     """Returns the cache folder for these graphs and settings."""
     if folder is None:
         if archive.path is None:
-            raise DataError("an archive in memory has no place for a cache: save it, or say where")
+            raise DataError("an archive in memory has no cache folder: save it, or pass a folder")
         folder = archive.path.parent / "spectra"
     return folder / _key(archive.structure_hash(), num_frequencies)
 

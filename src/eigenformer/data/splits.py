@@ -90,7 +90,7 @@ def split_archive(archive: GraphArchive, options: SplitOptions) -> GraphArchive:
     elif options.split_by == "stratified":
         field = archive.fields.get("y")
         if field is None or field.level != "graph":
-            raise DataError("split_by: 'stratified' needs targets of graphs")
+            raise DataError("split_by: 'stratified' needs graph-level targets")
         split = stratified_split(field.values, options.fractions, options.split_seed)
     else:
         texts = archive.fields.get("smiles")

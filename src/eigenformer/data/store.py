@@ -108,13 +108,11 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
         content = json.loads(file.read_text("utf-8"))
         digest = content.pop("sha256")
     except FileNotFoundError:
-        raise DamagedError(
-            Problem(str(file), "missing: the folder is not a finished one")
-        ) from None
+        raise DamagedError(Problem(str(file), "missing: the folder is incomplete")) from None
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         raise DamagedError(Problem(str(file), "not a manifest, or damaged")) from None
     if digest != _digest(content):
-        raise DamagedError(Problem(str(file), "its checksum does not fit: it was altered"))
+        raise DamagedError(Problem(str(file), "its checksum does not match: the file was altered"))
     if content["format"] != _FORMAT or content["kind"] != kind:
         reason = f"holds '{content['kind']}' in format {content['format']}, not '{kind}'"
         raise DamagedError(Problem(str(file), f"{reason} in format {_FORMAT}"))
@@ -134,18 +132,22 @@ def open_store(path: Path, kind: str, verify: bool = False) -> Store:
     for name, record in manifest["arrays"].items():
         file = path / f"{name}.npy"
         if not {"dtype", "shape", "bytes", "sha256"} <= set(record):
-            raise DamagedError(Problem(str(path / MANIFEST), f"says too little about '{name}'"))
+            raise DamagedError(Problem(str(path / MANIFEST), f"incomplete entry for '{name}'"))
         if not file.is_file() or file.stat().st_size != record["bytes"]:
             raise DamagedError(Problem(str(file), "missing or truncated"))
         suspect = verify or file.stat().st_mtime_ns > sealed
         if suspect and file_digest(file) != record["sha256"]:
-            raise DamagedError(Problem(str(file), "its checksum does not fit: it was altered"))
+            raise DamagedError(
+                Problem(str(file), "its checksum does not match: the file was altered")
+            )
         try:
             array = _load(file)
         except Exception:  # NumPy may raise anything for a damaged header
-            raise DamagedError(Problem(str(file), "not an array: it was altered")) from None
+            raise DamagedError(Problem(str(file), "not an array: the file was altered")) from None
         if [array.dtype.str, list(array.shape)] != [record["dtype"], record["shape"]]:
-            raise DamagedError(Problem(str(file), "its type or shape is not the recorded one"))
+            raise DamagedError(
+                Problem(str(file), "its type or shape differs from the recorded one")
+            )
         arrays[name] = array
     return Store(path, kind, manifest["meta"], arrays, manifest["sha256"])
 
@@ -183,7 +185,7 @@ def replace_folder(folder: Path, final: Path) -> None:
     if final.exists():
         if not _is_ours(final, folder):
             raise DataError(
-                Problem(str(final), "is there already and no archive: nothing is written over it")
+                Problem(str(final), "already exists and is not an archive: not overwritten")
             )
         with temporary_folder(final) as trash:
             final.rename(trash / final.name)

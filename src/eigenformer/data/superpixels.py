@@ -186,7 +186,7 @@ def _read_sums(file: Path, side: int) -> tuple[Superpixels, np.ndarray]:
         )
         labels = sums["label"].astype(np.int64)
     if pixels.sizes.sum() != len(pixels.position):
-        raise DataError(Problem(str(file), "n_nodes does not add up to the superpixels there are"))
+        raise DataError(Problem(str(file), "n_nodes does not add up to the number of superpixels"))
     return pixels, labels
 
 

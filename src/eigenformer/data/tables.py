@@ -90,7 +90,7 @@ def read_number(cell: str) -> float:
     if not math.isfinite(value):
         raise DataError(f"'{cell}' is not {'a number' if math.isnan(value) else 'finite'}")
     if abs(value) > _LARGEST:
-        raise DataError(f"'{cell}' is beyond single precision, which ends at 3.4e38")
+        raise DataError(f"'{cell}' exceeds single precision, at most 3.4e38")
     return value
 
 
@@ -106,7 +106,7 @@ def read_whole(cell: str) -> int:
     # Longer texts are not parsed at all.
     value = int(_WORDS[text]) if text in _WORDS else int(text) if len(text) < 30 else 2**63
     if not -(2**63) <= value < 2**63:
-        raise DataError(f"'{cell}' is beyond whole numbers of 64 bits")
+        raise DataError(f"'{cell}' does not fit in a 64-bit integer")
     return value
 
 
@@ -115,7 +115,7 @@ def read_table(path: str | Path, rows_needed: bool = True) -> Table:
     header, cells, lines = read_rows(path)
     for name in header:
         if name and header.count(name) > 1:
-            raise DataError(Problem(str(path), f"column '{name}' is there twice", 1))
+            raise DataError(Problem(str(path), f"column '{name}' appears twice", 1))
     kept, kept_lines, ragged = [], [], []
     for row, line in zip(cells, lines, strict=True):
         if not any(map(str.strip, row)):
@@ -124,12 +124,12 @@ def read_table(path: str | Path, rows_needed: bool = True) -> Table:
             kept.append(row)
             kept_lines.append(line)
         else:
-            reason = f"{len(row)} cells, the header has {len(header)}"
+            reason = f"{len(row)} cells, but the header has {len(header)}"
             extra = {"": ",".join(row[len(header) :])} if len(row) > len(header) else {}
             told = {**dict(zip(header, row, strict=False)), **extra}
             ragged.append(Rejected(Problem(str(path), reason, line), told))
     if rows_needed and not kept and not ragged:
-        raise DataError(Problem(str(path), "a header, but no rows"))
+        raise DataError(Problem(str(path), "has a header, but no rows"))
     columns = {name: [row[place] for row in kept] for place, name in enumerate(header) if name}
     return Table(str(path), columns, kept_lines, tuple(ragged))
 
@@ -150,7 +150,7 @@ def read_rows(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
         text = (gzip.decompress(data) if path.suffix.lower() == ".gz" else data).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(
-            Problem(str(path), f"not UTF-8 text ({error.reason}): save it as such")
+            Problem(str(path), f"not UTF-8 text ({error.reason}): save it as UTF-8")
         ) from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(Problem(str(path), f"damaged gzip file ({error})")) from None
@@ -179,7 +179,7 @@ def _read_text(
                 lines.append(end + 1)
                 end = reader.line_num  # a quoted cell may hold line breaks
     except csv.Error as error:
-        reason = f"a quote that is not closed, or closed too early ({error})"
+        reason = f"a quote is not closed, or closed too early ({error})"
         raise DataError(Problem(str(path), reason, end + 1)) from None
     if not any(header):
         raise DataError(Problem(str(path), "the file is empty"))

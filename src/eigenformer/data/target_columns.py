@@ -55,7 +55,7 @@ class TargetColumns:
                     self.table.file,
                     f"{self.names[0]}: {different} different texts in {len(cells)} rows, such as "
                     f"'{cells[0]}', are neither numbers (which have a decimal point) nor classes; "
-                    f"--task multiclass says that they are classes",
+                    f"use --task multiclass if they are classes",
                 )
             )
 
@@ -84,7 +84,7 @@ class TargetColumns:
     def _value(self, name: str, cell: str) -> float:
         if self.target_class.from_words:
             if is_missing(cell):
-                raise DataError(f"{name}: no class")
+                raise DataError(f"{name}: missing class")
             return float(self.classes[cell.strip()])
         if is_missing(cell):
             return float("nan")

@@ -83,7 +83,7 @@ class Workspace:
         cache_dir = cache_dir or environment.get(CACHE_DIR) or user_cache_dir(environment)
         raw = None if raw_dir is None else Path(raw_dir).expanduser()
         if raw is not None and not raw.is_dir():
-            raise DownloadError(f"{raw}: the raw folder is not there")
+            raise DownloadError(f"{raw}: the raw folder does not exist")
         cache = Path(cache_dir).expanduser().absolute()
         if cache.exists() and not cache.is_dir():
             raise DataError(f"{cache}: the cache folder is a file")
@@ -145,16 +145,16 @@ def user_cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
 def download(file: RawFile, path: Path, reporter: Reporter) -> None:
     """Downloads one file. It appears at ``path`` only when it is complete."""
     place = f"{path.parent.name}/{file.name}"
-    where = f"put the file at {path}, or point --raw-dir at a folder that has it as {place}"
+    where = f"put the file at {path}, or point --raw-dir at a folder that contains {place}"
     if file.url is None:
-        raise DownloadError(f"{file.name}: has no public address; {where}")
+        raise DownloadError(f"{file.name}: has no public URL; {where}")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=".unfinished~", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as out:
             _copy(file.url, out, file.name, reporter)
         if file.sha256 is not None and sha256_of(Path(temporary)) != file.sha256:
-            raise OSError(f"another file came: its SHA-256 is not {file.sha256}")
+            raise OSError(f"received another file: its SHA-256 is not {file.sha256}")
         os.replace(temporary, path)
     except (urllib.error.URLError, HTTPException, TimeoutError, OSError) as error:
         reason = getattr(error, "reason", None) or error
@@ -174,4 +174,4 @@ def _copy(url: str, out: BinaryIO, name: str, reporter: Reporter) -> None:
                 received += len(block)
                 step.advance(len(block))
         if total and received != total:
-            raise OSError(f"only {received} of {total} bytes came")
+            raise OSError(f"received only {received} of {total} bytes")

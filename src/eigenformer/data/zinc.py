@@ -98,7 +98,7 @@ def _packed(file: Path) -> dict[str, np.ndarray]:
     if vocabulary.exists():
         words = json.loads(vocabulary.read_text("utf-8"))
         if tuple(words["atom"].values()) != ATOM_WORDS:
-            raise DataError(Problem(str(vocabulary), "its atom words are not those of ZINC"))
+            raise DataError(Problem(str(vocabulary), "its atom words differ from those of ZINC"))
     return loaded
 
 
