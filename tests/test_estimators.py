@@ -147,13 +147,13 @@ def test_errors():
         EigenformerRegressor().predict(["CC"])
     with pytest.raises(ValueError, match="molecule 1"):
         EigenformerRegressor().fit(["CC", "C1CC"], [0.0, 1.0])
-    with pytest.raises(ValueError, match="one class only"):
+    with pytest.raises(ValueError, match="only one class"):
         EigenformerClassifier().fit(["CC", "CO"], [1, 1])
-    with pytest.raises(ValueError, match="a class is missing"):
+    with pytest.raises(ValueError, match="a missing class"):
         EigenformerClassifier().fit(["CC", "CO", "C"], np.array(["a", None, "b"], dtype=object))
-    with pytest.raises(ValueError, match="one class for each graph"):
+    with pytest.raises(ValueError, match="one class per graph"):
         EigenformerClassifier().fit(["CC", "CO"], [[0, 1], [1, 0]])
-    with pytest.raises(ValueError, match="a target has no value at all"):
+    with pytest.raises(ValueError, match="a target has no known value"):
         EigenformerRegressor().fit(["CC", "CO"], [np.nan, np.nan])
     with pytest.raises(ValueError, match="validation_fraction"):
         EigenformerRegressor(validation_fraction=1.0).fit(["CC", "CO"], [1.0, 2.0])

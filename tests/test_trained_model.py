@@ -77,7 +77,7 @@ def test_a_network_without_spectra(
     assert main(["train", "--resume", "run"]) == 0
     assert main(["report", "run", "--out", "r.html"]) == 0
     assert main(["explain", "run", "test"]) == 2
-    assert "no attention to look at" in capsys.readouterr().err
+    assert "no attention to inspect" in capsys.readouterr().err
     assert not (tmp_path / "cache" / "spectra").exists()
 
 
@@ -98,7 +98,9 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not trained on molecules from SMILES"):
         trained.molecule("CC")
     workspace = Workspace(None, tmp_path / "cache")
-    with pytest.raises(ModelFolderError, match="targets: for your own data; 'zinc' is a bench"):
+    with pytest.raises(
+        ModelFolderError, match="targets: only for your own data; 'zinc' is a bench"
+    ):
         trained.graphs(workspace, dataset="zinc", columns={"targets": ("y",)})
 
 

@@ -68,7 +68,9 @@ class _Estimator(BaseEstimator):
 
     def _fit(self, X: Graphs, targets: np.ndarray, target: Target) -> None:
         if not 0 <= self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction: in [0, 1), got {self.validation_fraction}")
+            raise ValueError(
+                f"validation_fraction: must be in [0, 1), got {self.validation_fraction}"
+            )
         archive = self._archive(X)
         if len(archive) != len(targets):
             raise ValueError(f"{len(archive)} graphs, but {len(targets)} targets")
@@ -100,14 +102,14 @@ class _Estimator(BaseEstimator):
     def _archive(self, X: Graphs) -> GraphArchive:
         items = _listed(X)
         if not items:
-            raise ValueError("no graphs")
+            raise ValueError("expected at least one graph")
         if isinstance(items[0], Data):
             return GraphArchive.from_data_list([_features(graph) for graph in items])
         make, graphs = featurizer(self.featurizer), []
         for place, smiles in enumerate(items):
             try:
                 if not isinstance(smiles, str):
-                    raise DataError(f"{smiles!r} is neither a SMILES nor a PyG graph")
+                    raise DataError(f"{smiles!r} is neither a SMILES string nor a PyG graph")
                 graphs.append(make(smiles))
             except DataError as error:
                 raise DataError(f"molecule {place}: {error}") from None
@@ -156,9 +158,9 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
         self._flat = values.ndim == 1
         values = values.reshape(len(values), -1)
         if np.isinf(values).any():
-            raise ValueError("y holds an infinite value")
+            raise ValueError("y contains an infinite value")
         if np.isnan(values).all(0).any():
-            raise ValueError("y: a target has no value at all")
+            raise ValueError("y: a target has no known value")
         target = NumberTarget(num_outputs=values.shape[1]).fitted(values)
         self._fit(X, values, target)
         return self
@@ -179,12 +181,12 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
         """Trains on SMILES or PyG graphs and their classes ``[n]``."""
         classes = np.asarray(y)
         if classes.ndim != 1:
-            raise ValueError(f"y: one class for each graph, got the shape {classes.shape}")
+            raise ValueError(f"y: expected one class per graph, got shape {classes.shape}")
         if any(value is None or value != value for value in classes.tolist()):
-            raise ValueError("y: a class is missing")
+            raise ValueError("y contains a missing class")
         self.classes_, numbers = np.unique(classes, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError("y holds one class only")
+            raise ValueError("y contains only one class")
         target = ClassTarget(num_outputs=len(self.classes_))
         self._fit(X, numbers.reshape(-1).astype(np.int64), target)
         return self

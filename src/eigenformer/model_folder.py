@@ -69,7 +69,7 @@ class ModelCard(Settings):
 
     def check(self) -> None:
         if self.format != _FORMAT:
-            raise ConfigError(f"format: {self.format}, this version reads up to {_FORMAT}")
+            raise ConfigError(f"format: {self.format}, but this version reads up to {_FORMAT}")
 
 
 def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) -> None:
@@ -102,12 +102,16 @@ def load_model(folder: str | Path, backend: Backend = "auto") -> tuple[Model, Mo
     tensors = read_weights(folder)
     own = model.state_dict()
     for name in sorted(set(own) ^ set(tensors)):
-        state = "is missing" if name in own else "is not part of the architecture"
+        state = (
+            "is missing, but part of the architecture"
+            if name in own
+            else "is not part of the architecture"
+        )
         raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' {state} in {CARD}")
     for name, tensor in tensors.items():
         if tensor.shape != own[name].shape:
-            shapes = f"{tuple(tensor.shape)}, the architecture asks for {tuple(own[name].shape)}"
-            raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' has the shape {shapes}")
+            shapes = f"{tuple(tensor.shape)}, expected {tuple(own[name].shape)}"
+            raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' has shape {shapes}")
     floating = next(t.dtype for t in tensors.values() if t.is_floating_point())
     model.to(floating).load_state_dict(tensors)
     return model.eval(), card
@@ -125,7 +129,7 @@ def read_card(folder: str | Path) -> ModelCard:
             f"with {WEIGHTS} and {CARD}"
         ) from None
     except (ValueError, UnicodeDecodeError) as error:
-        raise ModelFolderError(f"{file}: damaged, or not a model's ({error})") from None
+        raise ModelFolderError(f"{file}: damaged, or not a model card ({error})") from None
 
 
 def _run_beside(folder: Path) -> dict[str, Any] | None:
@@ -153,7 +157,7 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
     except (SafetensorError, OSError) as error:
         raise ModelFolderError(f"{file}: damaged, or not safetensors ({error})") from None
     if digest is not None and digest != _digest(tensors):
-        raise ModelFolderError(f"{file}: its checksum does not fit: it was altered")
+        raise ModelFolderError(f"{file}: its checksum does not match: the file was altered")
     return tensors
 
 

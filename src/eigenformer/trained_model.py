@@ -97,7 +97,7 @@ class TrainedModel:
         """The model as an Eigenformer. Raises an error if it is any other network."""
         if not isinstance(self.model, Eigenformer):
             kind = type(self.model).__name__
-            raise ValueError(f"{kind}: no attention to look at; needs an Eigenformer")
+            raise ValueError(f"{kind}: has no attention to inspect; expected an Eigenformer")
         return self.model
 
     def default_split(self, dataset: str | None = None) -> str:
@@ -131,13 +131,17 @@ class TrainedModel:
                 ``targets``.
         """
         if columns and dataset is None:
-            raise ModelFolderError(f"{', '.join(columns)}: of other data; say --data")
+            raise ModelFolderError(
+                f"{', '.join(columns)}: only for other data; give it with --data"
+            )
         config = self.data
         if dataset is not None:
             config = self._other(dataset)
             if columns and isinstance(config, BenchmarkData):
                 names = ", ".join(columns)
-                raise ModelFolderError(f"{names}: for your own data; '{dataset}' is a benchmark")
+                raise ModelFolderError(
+                    f"{names}: only for your own data; '{dataset}' is a benchmark"
+                )
             config = config.replace(**(columns or {}))
         split = split or self.default_split(dataset)
         data = load_data(config, workspace, self.model.needs_spectrum)
@@ -205,7 +209,7 @@ class TrainedModel:
             which = ", ".join(sorted({f"'{words[atom]}'" for atom in unseen}))
             name = self.data.name.upper()
             raise DataError(
-                f"'{smiles}': {name}, on which the model was trained, has no atom {which}"
+                f"'{smiles}': the model was trained on {name}, which has no atom {which}"
             )
         return graph
 

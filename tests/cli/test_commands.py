@@ -117,7 +117,7 @@ def test_predict_for_tables_with_and_without_their_targets(tmp_path, capsys, mon
         assert main(command) == 2
         said = capsys.readouterr().err
         assert (
-            "mine: the table 'nodes' has other features than the model was trained on (f)" in said
+            "mine: the features of table 'nodes' differ from those of the training data (f)" in said
         )
         assert "Missing: f; unknown: g." in said
 
@@ -133,7 +133,7 @@ def test_predict_says_what_is_missing(run, tmp_path, capsys):
 
 def test_predict_says_at_once_that_it_cannot_write(run, table, tmp_path, capsys):
     assert main(["predict", str(run), str(table), "--out", str(tmp_path)]) == 2
-    assert "a folder; give the name of the file to write" in capsys.readouterr().err
+    assert "is a folder; give the name of a file" in capsys.readouterr().err
 
 
 def test_predictions_are_in_the_users_units(table, tmp_path):

@@ -87,7 +87,7 @@ def test_bad_rows_are_reported_with_their_lines(tmp_path, capsys):
     assert _train(table, tmp_path / "run", "--target", "weight") == 0
     error = capsys.readouterr().err
     assert "line 5: 'C1CC'" in error
-    assert "line 9: no target left" in error
+    assert "line 9: no usable target" in error
     assert "58 of 60 rows" in error
     arguments = ("--target", "weight", "--max-bad-rows", "1%")
     assert _train(table, tmp_path / "strict", *arguments) == 2
@@ -99,7 +99,7 @@ def test_bad_rows_are_reported_with_their_lines(tmp_path, capsys):
 def test_fine_tuning_takes_the_trunk_and_a_new_head(run, table, tmp_path, capsys):
     source = ("--from", run)
     assert _train(table, tmp_path / "a", "--target", "kind", *source, "--lr", "1e-9") == 0
-    assert "new: head" in capsys.readouterr().out
+    assert "newly initialised: head" in capsys.readouterr().out
     before, after = load_model(run)[0], load_model(tmp_path / "a")[0]
     weights = [m.layers[0].attention.value.weight for m in (before, after)]
     assert weights[0].allclose(weights[1], atol=1e-6)
@@ -109,7 +109,7 @@ def test_fine_tuning_takes_the_trunk_and_a_new_head(run, table, tmp_path, capsys
     assert read_card(tmp_path / "b").target == read_card(run).target
     code = _train(table, tmp_path / "c", "--target", "weight", *source, "--model.layers", "2")
     assert code == 2
-    assert "model.layers is 1 there, not 2" in capsys.readouterr().err
+    assert "model.layers is 1, expected 2" in capsys.readouterr().err
 
 
 def test_limit_and_patience(table, tmp_path, capsys):
@@ -174,13 +174,15 @@ def test_mistakes_are_explained(arguments, message, capsys, tmp_path, monkeypatc
 def test_a_run_that_exists_is_not_touched(run, table, capsys):
     before = (run / "summary.json").read_bytes()
     assert _train(table, run, "--target", "weight") == 2
-    assert "there is a run already" in capsys.readouterr().err
+    assert "already contains a run" in capsys.readouterr().err
     assert (run / "summary.json").read_bytes() == before
 
 
 def test_a_table_without_a_target(table, tmp_path, capsys):
     assert _train(table, tmp_path / "run") == 2
-    assert "Say --target (there: id, smiles, weight, long, kind)" in capsys.readouterr().err
+    assert (
+        "Give it with --target (columns: id, smiles, weight, long, kind)" in capsys.readouterr().err
+    )
 
 
 def test_a_folder_that_cannot_be_written(table, tmp_path, capsys):

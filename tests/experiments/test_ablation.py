@@ -112,7 +112,9 @@ def test_the_degree_scaler_of_real_graphs(tmp_path: Path) -> None:
 
 def test_what_the_ablation_changes_cannot_be_set(tmp_path: Path) -> None:
     wanted = {"model": {"degree_scaler": "none"}}
-    with pytest.raises(ConfigError, match="degree_scaler: this is what the variants change"):
+    with pytest.raises(
+        ConfigError, match="degree_scaler: cannot be set, because the variants change it"
+    ):
         ablate("pattern", scaler_variants(), [0], tmp_path, wanted)
 
 
@@ -123,5 +125,5 @@ def test_a_stopped_ablation_says_how_to_go_on(
         raise Interrupted("stopped")
 
     monkeypatch.setattr(sweep, "start_run", stop)
-    with pytest.raises(Interrupted, match="-shared-seed0; the same command again goes on there"):
+    with pytest.raises(Interrupted, match="-shared-seed0; run the same command again to resume"):
         ablate("pattern", scaler_variants(), [0], tmp_path, TINY)

@@ -77,8 +77,8 @@ def test_a_variant_has_rows_of_its_own_beside_the_papers_epochs(tmp_path: Path) 
     ("change", "reason"),
     [
         ({"run": {"start": "results/zinc"}}, "started from another model"),
-        ({"run": {"precision": "bf16"}}, "other settings than the preset's"),
-        ({"data": {"generator_seed": 7}}, "other settings than the preset's"),
+        ({"run": {"precision": "bf16"}}, "settings differ from the preset's"),
+        ({"data": {"generator_seed": 7}}, "settings differ from the preset's"),
         ({"epochs": 4}, "stopped before the end of its schedule"),
     ],
 )
@@ -94,7 +94,7 @@ def test_of_two_runs_alike_one_counts(tmp_path: Path) -> None:
     _run(tmp_path / "b", test=0.5)
     assert "85.123 (1 seed)" in result_tables(tmp_path)
     assert "50.000" not in result_tables(tmp_path)
-    reason = "another run of the preset with seed 0 is there"
+    reason = "the preset has another run with seed 0"
     assert left_out(tmp_path) == [(tmp_path / "b", reason)]
 
 
@@ -122,11 +122,11 @@ def test_the_longest_schedule_of_a_preset_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"limit": 5}, "a part of the graphs"),
-        ({"size": 100}, "a part of the graphs"),
+        ({"limit": 5}, "only part of the graphs"),
+        ({"size": 100}, "only part of the graphs"),
         ({"state": "interrupted"}, "not finished"),
-        ({"dataset": "own.csv"}, "data of your own"),
-        ({"test": None}, "no test figure"),
+        ({"dataset": "own.csv"}, "your own data"),
+        ({"test": None}, "no test result"),
     ],
 )
 def test_a_run_that_does_not_count_is_named(
@@ -143,7 +143,7 @@ def test_other_settings_than_the_presets_do_not_count(
 ) -> None:
     _run(tmp_path / "a", model=change)
     assert "None here." in result_tables(tmp_path)
-    assert left_out(tmp_path) == [(tmp_path / "a", "other settings than the preset's")]
+    assert left_out(tmp_path) == [(tmp_path / "a", "settings differ from the preset's")]
     training = load_preset("pattern").training.with_epochs(10)
     _run(tmp_path / "c", training=training.replace(batch_size=8))
     assert "None here." in result_tables(tmp_path)

@@ -37,7 +37,7 @@ def test_every_variant_for_every_seed(tmp_path: Path) -> None:
 def test_a_folder_of_other_settings_is_not_taken(tmp_path: Path) -> None:
     names = {"name": lambda config, data, variant: "run"}
     next(sweep(BASE, [Variant("", {})], [0], tmp_path, **names))
-    with pytest.raises(RunError, match="run: was started with other settings"):
+    with pytest.raises(RunError, match="run: started with other settings"):
         next(sweep(BASE, [Variant("a", {"model": {"dropout": 0.1}})], [0], tmp_path, **names))
 
 
@@ -46,9 +46,9 @@ def test_a_folder_of_other_settings_is_not_taken(tmp_path: Path) -> None:
     [
         ([], [0], "at least one variant"),
         ([Variant("a", {})], [], "one seed"),
-        ([Variant("a", {})] * 2, [0], "variants: 'a' is there twice"),
-        ([Variant("a", {})], [1, 1], "seeds: '1' is there twice"),
-        ([Variant("a", {"model": {"layers": 2}})], [0], "model.layers: this is what the variants"),
+        ([Variant("a", {})] * 2, [0], "variants: 'a' appears twice"),
+        ([Variant("a", {})], [1, 1], "seeds: '1' appears twice"),
+        ([Variant("a", {"model": {"layers": 2}})], [0], "model.layers: cannot be set, because"),
     ],
 )
 def test_a_sweep_that_makes_no_sense(variants, seeds, message, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_trains_resumes_evaluates_and_predicts_without_spectra(
     weights = [Model.load(folder).state_dict() for folder in (whole, half)]
     assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
     assert main(["train", "--resume", str(half)]) == 0
-    assert "finished already" in capsys.readouterr().out
+    assert "already finished" in capsys.readouterr().out
     assert main(["evaluate", str(whole)]) == 0
     shown = capsys.readouterr().out
     assert f"test mae {RunFolder(whole).read_summary()['test']:.6f}" in shown

@@ -77,4 +77,4 @@ def test_a_model_of_zinc_takes_smiles(tmp_path):
     assert main(["predict", str(tmp_path / "model"), str(table), "--out", str(out)]) == 0
     rows = read_rows(out)
     assert [bool(row["predicted_0"]) for row in rows] == [True, False]
-    assert rows[1]["reason"].endswith("ZINC, on which the model was trained, has no atom 'B'")
+    assert rows[1]["reason"].endswith("the model was trained on ZINC, which has no atom 'B'")

@@ -139,7 +139,7 @@ def test_a_finished_run_resumes_to_itself(run, capsys):
     assert main(["train", "--resume", str(run)]) == 0
     assert before == {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()}
     out = capsys.readouterr().out
-    assert "the run is finished already" in out
+    assert "the run is already finished" in out
     assert "epoch 1/" not in out
 
 
@@ -199,7 +199,7 @@ def test_damaged_weights_are_found_before_training_goes_on(run, tmp_path, capsys
     (copy / "model.safetensors").write_bytes(data)
     assert main(["train", "--resume", str(copy)]) == 2
     captured = capsys.readouterr()
-    assert "its checksum does not fit" in captured.err
+    assert "its checksum does not match" in captured.err
     assert "epoch" not in captured.out
 
 

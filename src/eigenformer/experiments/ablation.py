@@ -122,7 +122,7 @@ def ablate(
         workspace: The folders of raw files and prepared graphs (default: from the environment).
     """
     if draws < 1:
-        raise ConfigError("draws: at least one")
+        raise ConfigError("draws: must be at least 1")
     runs: list[SweepRun] = []
     # The metric with all frequencies, the metric with a sample of them, the sample's fraction.
     tests: list[tuple[float, float, float]] = []
@@ -156,7 +156,7 @@ def _base(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
         base = {"preset": name, "data": {"dataset": load_preset(name).dataset}}
     elif not Path(name).exists():
         near = unknown(f"preset '{name}'", name, presets())
-        raise ConfigError(f"{near}; nor is there such a file or folder")
+        raise ConfigError(f"{near}; there is no such file or folder either")
     return merge(base, wanted)
 
 

@@ -40,7 +40,7 @@ def train_comparable(convolution: Convolution, config: RunConfig, data: Training
     Optimiser, schedule, batches, seed and the choice of the best epoch are those of the run.
     """
     if not isinstance(config.model, EigenformerConfig):
-        raise ConfigError("model.kind: only an Eigenformer is compared with other networks")
+        raise ConfigError("model.kind: only an Eigenformer can be compared with other networks")
     torch.manual_seed(derived_seed(config.seed, "weights"))
     model = build_model(comparable(convolution, config.model))
     fit_in_memory(model, data.target, config, data.dataset("train"), data.dataset("val"))

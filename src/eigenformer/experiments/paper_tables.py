@@ -72,7 +72,7 @@ def _judged(folder: str | Path) -> list[tuple[Run, str | None]]:
         if run.summary["epochs_planned"] < longest[preset]:
             judged[place] = run, "a shorter schedule than another run of the preset"
         elif (preset, seed) in taken:
-            judged[place] = run, f"another run of the preset with seed {seed} is there"
+            judged[place] = run, f"the preset has another run with seed {seed}"
         else:
             taken.add((preset, seed))
     return judged
@@ -84,23 +84,23 @@ def _why_not(run: Run) -> str | None:
     if not run.finished:
         return "not finished"
     if summary.get("preset") not in presets():
-        return "no preset"
+        return "not a preset"
     preset = load_preset(summary["preset"])
     if summary.get("dataset") != preset.dataset:
-        return "data of your own"
+        return "your own data"
     if summary.get("limit") is not None or summary.get("size") is not None:
-        return "a part of the graphs"
+        return "only part of the graphs"
     if not isinstance(summary.get("test"), int | float):
-        return "no test figure"
+        return "no test result"
     if summary.get("epochs", summary["epochs_planned"]) < summary["epochs_planned"]:
         return "stopped before the end of its schedule"
     try:
         config = RunFolder(run.path).read_config()
     except ValueError:
-        return "settings that cannot be read"
+        return "unreadable settings"
     if config.start is not None:
         return "started from another model"
-    return None if _has_presets_settings(config, preset) else "other settings than the preset's"
+    return None if _has_presets_settings(config, preset) else "settings differ from the preset's"
 
 
 def _has_presets_settings(config: RunConfig, preset: Preset) -> bool:

@@ -103,14 +103,14 @@ def finish_run(
         run = RunFolder.open(folder)
         if run.read_config().to_dict() != config.to_dict():
             raise RunError(
-                f"{folder}: was started with other settings; choose another folder with --out"
+                f"{folder}: started with other settings; choose another folder with --out"
             )
         summary = run.read_summary()
         if summary.get("state") == "finished":
             return summary
         return resume_run(folder, config, data, reporter)
     except Interrupted:
-        raise Interrupted(f"stopped in {folder}; the same command again goes on there") from None
+        raise Interrupted(f"stopped in {folder}; run the same command again to resume") from None
 
 
 def _check(base: Mapping[str, Any], variants: Sequence[Variant], seeds: Sequence[int]) -> None:
@@ -120,9 +120,11 @@ def _check(base: Mapping[str, Any], variants: Sequence[Variant], seeds: Sequence
     for what, values in (("variants", names), ("seeds", seeds)):
         twice = [str(value) for value in values if list(values).count(value) > 1]
         if twice:
-            raise ConfigError(f"{what}: '{twice[0]}' is there twice")
+            raise ConfigError(f"{what}: '{twice[0]}' appears twice")
     for variant in variants:
         for section, settings in variant.settings.items():
             for setting in settings if isinstance(settings, Mapping) else ():
                 if setting in base.get(section, {}):
-                    raise ConfigError(f"{section}.{setting}: this is what the variants change")
+                    raise ConfigError(
+                        f"{section}.{setting}: cannot be set, because the variants change it"
+                    )

@@ -93,8 +93,8 @@ class Target(Settings):
         if self.num_outputs < 1:
             raise ConfigError(f"num_outputs: must be positive, got {self.num_outputs}")
         if self.judged_by is not None and self.judged_by not in self.metrics:
-            what = f"metric: '{self.judged_by}' does not suit {self.level} {self.kind}"
-            raise ConfigError(f"{what}; take one of {', '.join(self.metrics)}")
+            what = f"metric: '{self.judged_by}' cannot be used for {self.level} {self.kind}"
+            raise ConfigError(f"{what}; use one of {', '.join(self.metrics)}")
 
     # --- properties
 
@@ -181,7 +181,9 @@ class Target(Settings):
         Raises :class:`ConfigError` if level or kind differ, or if a class is unknown.
         """
         if (theirs.level, theirs.kind) != (self.level, self.kind):
-            raise ConfigError(f"{theirs.describe()}, but the model predicts {self.describe()}")
+            raise ConfigError(
+                f"the task is {theirs.describe()}, but the model predicts {self.describe()}"
+            )
         return values
 
     def initial_bias(self, values: np.ndarray) -> Tensor | None:

@@ -32,7 +32,7 @@ class ClassTarget(CategoryTarget):
         cls, kind: str, values: np.ndarray, names: Sequence[str], level: TargetLevel
     ) -> Self:
         if values.ndim != 1 or values.dtype.kind not in "biu" or values.min(initial=0) < 0:
-            raise ConfigError(f"task: '{kind}' takes one whole number from 0 for each")
+            raise ConfigError(f"task: '{kind}' needs one non-negative whole number per row")
         outputs = int(values.max(initial=0)) + 1
         return cls(level=level, num_outputs=outputs, names=tuple(names))
 

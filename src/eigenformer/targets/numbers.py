@@ -41,7 +41,7 @@ class NumberTarget(Target):
             if len(values) not in (0, self.num_outputs) or not np.isfinite(values).all():
                 raise ConfigError(f"{name}: expected {self.num_outputs} finite numbers or none")
         if len(self.mean) != len(self.scale) or not all(self.scale):
-            raise ConfigError("mean and scale belong together, and no scale may be 0")
+            raise ConfigError("mean and scale must have the same length, and no scale may be 0")
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def unpack_state(skeleton: bytes, tensors: bytes) -> Any:
     try:
         return _unpack(json.loads(skeleton), load(tensors))
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Refused(f"its content does not fit together, {type(error).__name__}") from None
+        raise Refused(f"inconsistent content: {type(error).__name__}") from None
 
 
 def _read(path: Path) -> Any:
@@ -105,9 +105,11 @@ def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, dict):
         kind = "ordered" if isinstance(value, collections.OrderedDict) else "dict"
         if not all(type(key) in (str, int) for key in value):
-            raise TypeError("a checkpoint takes texts and whole numbers as keys")
+            raise TypeError("the keys of a checkpoint must be strings or whole numbers")
         return {kind: [[key, _pack(part, tensors)] for key, part in value.items()]}
-    raise TypeError(f"a checkpoint takes tensors and plain values, not {type(value).__name__}")
+    raise TypeError(
+        f"a checkpoint can hold only tensors and plain values, got {type(value).__name__}"
+    )
 
 
 def _unpack(packed: Any, tensors: dict[str, Tensor]) -> Any:

@@ -33,7 +33,7 @@ class EpochBatches(Sampler[list[int]]):
         self, size: int, batch_size: int, seed: int | None = None, rank: int = 0, processes: int = 1
     ) -> None:
         if seed is not None and size < processes:
-            raise ValueError(f"{size} graphs to train on are too few for {processes} processes")
+            raise ValueError(f"{size} training graphs are too few for {processes} processes")
         self.size, self.batch_size, self.seed = size, batch_size, seed
         self.rank, self.processes = rank, processes
         self.epoch = 0

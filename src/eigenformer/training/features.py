@@ -60,7 +60,7 @@ def check_columns(expected: InputFormat, archive: GraphArchive, source: str | Pa
             missing = ", ".join(name for name in trained if name not in there) or "none"
             new = ", ".join(name for name in there if name not in trained) or "none"
             raise DataError(
-                f"{source}: the table '{table}' has other features than the model was trained on "
+                f"{source}: the features of table '{table}' differ from those of the training data "
                 f"({', '.join(trained)}). Missing: {missing}; unknown: {new}. Rename, add or "
                 f"remove columns"
             )
@@ -78,9 +78,9 @@ def _encoder(archive: GraphArchive, attribute: str) -> EncoderSpec:
         names = archive.meta.get("columns", {}).get(attribute)
         shown = f"column {column} of {attribute}" if names is None else f"column '{names[column]}'"
         raise DataError(
-            f"{field.level} features, {shown}: whole numbers are taken for categories, each with "
-            f"a vector of its own, and this one goes up to {max(sizes) - 1} ({MOST_CATEGORIES} "
-            f"categories at most). Write a quantity as floating-point numbers (5.0 instead of 5); "
-            f"number categories from 0 without gaps"
+            f"{field.level} features, {shown}: whole numbers are treated as categories, each "
+            f"with its own vector, but this column goes up to {max(sizes) - 1} (at most "
+            f"{MOST_CATEGORIES} categories). Write quantities as floating-point numbers (5.0 "
+            f"instead of 5), and number categories from 0 without gaps"
         )
     return CategoricalSpec(sizes)

@@ -103,7 +103,7 @@ def load_data(
         _report_bad_rows(prepared.archive, usable, path, config.max_bad_rows, reporter)
         archive = _split(prepared.archive, usable, config)
         target = _standardised(_target(config.dataset, archive, config.metric), archive, usable)
-        told = "" if config.task else ", told by the targets' values (--task says otherwise)"
+        told = "" if config.task else ", inferred from the target values (--task overrides it)"
         reporter.say(f"task: {target.describe()}{told}")
     splits = {name: np.flatnonzero(usable & (archive.split == i)) for i, name in enumerate(SPLITS)}
     if config.limit is not None:
@@ -139,7 +139,9 @@ def _prepare_own(config: OwnData, workspace: Workspace, with_spectra: bool) -> P
     _check_exists(path, config.dataset)
     if is_table(path) and not config.targets:
         columns = ", ".join(read_table(path).columns)
-        raise DataError(f"{path}: which column is to be predicted? Say --target (there: {columns})")
+        raise DataError(
+            f"{path}: which column to predict? Give it with --target (columns: {columns})"
+        )
     # The path and the reading options identify an archive. The split does not: it is chosen per
     # run.
     place = hashlib.sha256(repr((path.resolve(), options)).encode()).hexdigest()[:8]
@@ -162,9 +164,9 @@ def _check_exists(path: Path, dataset: str) -> None:
         raise DataError(Problem(dataset, "there is no such file or folder"))
     if dataset in presets():
         data = load_preset(dataset).dataset
-        raise DataError(f"'{dataset}' is a preset; say  {data} --preset {dataset}")
+        raise DataError(f"'{dataset}' is a preset; use  {data} --preset {dataset}")
     near = unknown(f"benchmark '{dataset}'", dataset, BENCHMARKS)
-    raise DataError(f"{near}; nor is there such a file or folder")
+    raise DataError(f"{near}; there is no such file or folder either")
 
 
 def _report_bad_rows(
@@ -185,17 +187,17 @@ def _report_bad_rows(
     for problem in unlabelled[:_SHOWN]:
         reporter.notice(str(problem))
     if bad:
-        reporter.notice(f"{path}: training goes on with {total - bad} of {total} rows")
+        reporter.notice(f"{path}: training continues with {total - bad} of {total} rows")
 
 
 def _unlabelled(archive: GraphArchive, usable: np.ndarray, path: Path) -> list[Problem]:
     """Returns the graphs without a target, with line numbers if they come from a table."""
     graphs = np.flatnonzero(~usable).tolist()
     if not is_table(path) or not graphs:
-        return [Problem(str(path), f"graph {graph}: no target left") for graph in graphs]
+        return [Problem(str(path), f"graph {graph}: no usable target") for graph in graphs]
     rejected = {row["line"] for row in archive.meta.get("rejected", ())}
     lines = [line for line in read_table(path).lines if line not in rejected]
-    return [Problem(str(path), "no target left", lines[graph]) for graph in graphs]
+    return [Problem(str(path), "no usable target", lines[graph]) for graph in graphs]
 
 
 def _labelled(archive: GraphArchive) -> np.ndarray:
@@ -204,7 +206,7 @@ def _labelled(archive: GraphArchive) -> np.ndarray:
     if field is None:
         raise DataError("the graphs have no targets (no attribute 'y')")
     if archive.target is None:
-        raise DataError("it is not known what is to be predicted")
+        raise DataError("the archive does not say what to predict")
     rows = archive.target.known(field.values.reshape(len(field.values), -1)).any(1)
     if field.level == "graph":
         return np.asarray(rows)
@@ -219,7 +221,7 @@ def _split(archive: GraphArchive, usable: np.ndarray, config: OwnData) -> GraphA
     if method == "column":
         if not given.any():
             raise DataError(
-                f"{config.dataset}: the data carries no split; name the column with --split-column"
+                f"{config.dataset}: the data has no split; give its column with --split-column"
             )
         return archive
     options = config.splitting().replace(split_by=method)
@@ -232,7 +234,7 @@ def _split(archive: GraphArchive, usable: np.ndarray, config: OwnData) -> GraphA
 
 def _target(name: str, archive: GraphArchive, metric: str | None) -> Target:
     if archive.target is None:
-        raise DataError(f"{name}: it is not known what is to be predicted")
+        raise DataError(f"{name}: the archive does not say what to predict")
     return archive.target.judged(metric)
 
 

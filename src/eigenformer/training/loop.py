@@ -77,11 +77,11 @@ def resume_run(
     counts = {name: len(graphs) for name, graphs in data.splits.items()}
     if summary.get("graphs", counts) != counts:
         raise RunError(
-            f"{path}: the data has changed since the run was started: {_counted(counts)}, then "
-            f"{_counted(summary['graphs'])}"
+            f"{path}: the data has changed since the run started (now {_counted(counts)}; then "
+            f"{_counted(summary['graphs'])})"
         )
     if summary.get("state") == "finished":
-        for line in ("the run is finished already", *_conclusion(summary, target, folder)):
+        for line in ("the run is already finished", *_conclusion(summary, target, folder)):
             reporter.say(line)
         return summary
     # The weights come from the checkpoint. The model in `config.start` is no longer needed.
@@ -116,7 +116,7 @@ def new_model(
             fresh.append(part)
     theirs, ours = card.architecture.to_dict(), config.model.to_dict()
     differences = ", ".join(
-        f"model.{name} is {theirs.get(name)} there, not {ours[name]}"
+        f"model.{name} is {theirs.get(name)}, expected {ours[name]}"
         for name in ours
         if theirs.get(name) != ours[name] and name not in (*fresh, "out_channels")
     )
@@ -124,15 +124,15 @@ def new_model(
     taken = {k: v for k, v in source.state_dict().items() if k.split(".")[0] not in fresh}
     for name, tensor in taken.items():
         if name not in own or own[name].shape != tensor.shape:
-            raise RunError(f"{config.start}: does not fit what was asked for: {differences}")
+            raise RunError(f"{config.start}: the model does not match the settings: {differences}")
     for name in own:
         if name not in taken and name.split(".")[0] not in fresh:
-            raise RunError(f"{config.start}: does not fit what was asked for: {differences}")
+            raise RunError(f"{config.start}: the model does not match the settings: {differences}")
     model.load_state_dict({**own, **taken})
     if same_task and card.target is not None:
         target = card.target.judged(target.judged_by)
-    said = f"starts from {config.start}"
-    return model, target, [f"{said}; new: {', '.join(fresh)}" if fresh else said]
+    said = f"starting from {config.start}"
+    return model, target, [f"{said}; newly initialised: {', '.join(fresh)}" if fresh else said]
 
 
 @torch.no_grad()
@@ -202,7 +202,7 @@ def _told(stop: StopOnTerm, recorder: EpochLog, record: RunWriter, first: bool) 
             recorder.write_summary("interrupted" if stopped else "failed", error=reason)
         if stopped:
             raise Interrupted(
-                f"stopped after {len(recorder.rows)} complete epochs; go on with  eigenformer "
+                f"stopped after {len(recorder.rows)} complete epochs; resume with  eigenformer "
                 f"train --resume {record.folder.path}"
             ) from None
         raise
@@ -230,14 +230,14 @@ def _introduction(
 ) -> list[str]:
     counts = _counted({name: len(graphs) for name, graphs in data.splits.items()})
     lines = [
-        f"{data.name}: {target.describe()}, judged by {target.metric}; graphs: {counts}",
+        f"{data.name}: {target.describe()}, metric {target.metric}; graphs: {counts}",
         f"model: preset {config.preset}, {model.num_parameters()} parameters; run folder "
         f"{folder.path}",
     ]
     if processes(config) > 1 and not torch.cuda.is_available():
         lines.append(
-            "several CPU processes: batch norm is not synchronised among them (PyTorch has none "
-            "for CPU); each uses its own share of a batch, running statistics are averaged"
+            "several CPU processes: batch norm is not synchronised (PyTorch does not support this "
+            "on CPUs); each normalises its own share of a batch; running statistics are averaged"
         )
     return lines
 
@@ -251,7 +251,7 @@ def _conclusion(summary: dict[str, Any], target: Target, folder: RunFolder) -> l
     if summary["test"] is not None:
         values = {metric: summary["test"], **summary.get("test_metrics", {})}
         shown = ", ".join(_shown(name, value) for name, value in values.items())
-        lines.append(f"test {shown} (of the best epoch's weights)")
+        lines.append(f"test {shown} (weights of the best epoch)")
     return [*lines, f"everything is in {folder.path}"]
 
 

@@ -84,8 +84,8 @@ class TrainingModule(pl.LightningModule):
         if not torch.isfinite(whole):
             raise TrainingError(
                 f"the loss is {whole.item()} in epoch {self.current_epoch + 1}, step "
-                f"{batch_idx + 1}: training stops; try a lower --lr, and look for extreme values "
-                f"in the data"
+                f"{batch_idx + 1}: training stopped; try a lower --lr, and check the data for "
+                f"extreme values"
             )
         # DDP averages the gradients of the processes; this factor turns the mean into the sum.
         loss = self.target.mean_loss(sums, all_counts) * self.trainer.world_size

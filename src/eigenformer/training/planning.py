@@ -74,7 +74,7 @@ def plan(
             counts = ", ".join(f"{name} {len(graphs)}" for name, graphs in data.splits.items())
             raise DataError(
                 f"{data_config.dataset}: no graphs in the split '{split}' ({counts}); training "
-                f"needs some in train and in val: give more data, or other --fractions"
+                f"needs graphs in train and in val: use more data or other --fractions"
             )
     base = _fitted(trunk, preset, data_config, data)
     model = type(base).from_dict(merge(base.to_dict(), changes), "model")
@@ -95,12 +95,12 @@ def check_fit(model: NetworkConfig, data: TrainingData, name: str) -> None:
     if model.out_channels != target.width:
         raise ConfigError(
             f"the model (preset '{name}') does not fit {data.name}: it has {model.out_channels} "
-            f"outputs, the data asks for {target.width}"
+            f"outputs, expected {target.width}"
         )
     if (model.pooling == "none") != target.of_nodes:
         raise ConfigError(
-            f"the model (preset '{name}') does not fit {data.name}: pooling '{model.pooling}' for "
-            f"targets of {'nodes' if target.of_nodes else 'graphs'}"
+            f"the model (preset '{name}') does not fit {data.name}: pooling '{model.pooling}' "
+            f"cannot be used for {'node' if target.of_nodes else 'graph'} targets"
         )
     try:
         try_model(model, data.dataset("all"))
@@ -154,7 +154,7 @@ def _check_preset(preset: Preset, data: DataConfig) -> None:
         fitting = [name for name in presets() if load_preset(name).dataset == data.dataset]
         raise ConfigError(
             f"preset '{preset.name}' does not fit {data.dataset}: it is for {preset.dataset}; "
-            f"take one of {', '.join(fitting)}"
+            f"use one of {', '.join(fitting)}"
         )
 
 

@@ -59,7 +59,7 @@ def predict_file(
         raise DataError(Problem(str(source), "there is no such file or folder"))
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.is_dir():  # checked before any long work
-        raise DataError(Problem(str(out), "a folder; give the name of the file to write"))
+        raise DataError(Problem(str(out), "is a folder; give the name of a file"))
     if not os.access(out.parent, os.W_OK):
         raise DataError(Problem(str(out), "cannot be written to"))
     if is_table(source):
@@ -99,9 +99,9 @@ def _predict_table(
     header, rows = _read_rows(path)
     if smiles not in header:
         reason = unknown(f"column '{smiles}'", smiles, header)
-        raise DataError(Problem(str(path), f"{reason}; say --smiles", 1))
+        raise DataError(Problem(str(path), f"{reason}; choose one with --smiles", 1))
     if trained.target.of_nodes:
-        raise DataError(f"{path}: the model predicts for nodes; give an archive of graphs")
+        raise DataError(f"{path}: the model makes predictions for nodes; give an archive of graphs")
     trained.check_molecules()
     added = _free_names([*trained.target.header(), _REASON], header)
     return [*header, *added], _predict_rows(trained, rows, header.index(smiles), len(header))

@@ -63,7 +63,7 @@ class RunFolder:
         if path.is_dir() and any(path.iterdir()):
             if (path / CONFIG).is_file():
                 raise RunError(
-                    f"{path}: there is a run already; go on with it by  eigenformer train "
+                    f"{path}: already contains a run; resume it with  eigenformer train "
                     f"--resume {path}  or choose another folder with --out"
                 )
             raise RunError(f"{path}: not empty; choose another folder with --out")
@@ -93,8 +93,8 @@ class RunFolder:
         """Raises an error if a finished run has no checkpoint: resuming would train it again."""
         if not self.checkpoint.exists() and self.read_summary().get("state") == "finished":
             raise RunError(
-                f"{self.path}: the run is finished, and its {CHECKPOINT} was not kept; train on "
-                f"from its model with  --from {self.path}"
+                f"{self.path}: the run is finished, and its {CHECKPOINT} was not kept; continue "
+                f"training from its model with  --from {self.path}"
             )
 
     def write_config(self, config: RunConfig) -> None:
@@ -153,7 +153,7 @@ class RunFolder:
         if broken is not None:
             raise RunError(
                 f"{self.checkpoint}: damaged ({broken}), so the run cannot be resumed; the best "
-                f"weights so far are not concerned. Remove {CHECKPOINT} to train again from the "
+                f"weights so far are not affected. Remove {CHECKPOINT} to start again from the "
                 f"first epoch with the same settings"
             )
 
@@ -170,7 +170,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise RunError(f"{file}: cannot be read as YAML ({error})") from None
     if not isinstance(content, dict):
-        raise RunError(f"{file}: holds no settings")
+        raise RunError(f"{file}: contains no settings")
     return upgrade_run(content)
 
 

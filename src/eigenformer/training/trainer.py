@@ -32,15 +32,15 @@ def check_hardware(config: RunConfig) -> None:
     Lightning would change such settings, or wait.
     """
     if config.precision == "16" and not torch.cuda.is_available():
-        raise ConfigError("precision: '16' needs a GPU; on the CPU take bf16")
+        raise ConfigError("precision: '16' needs a GPU; use bf16 on the CPU")
     try:
         choose_kernel(Request(), config.backend)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if config.machines > 1 and not _is_torchrun() and "MASTER_ADDR" not in os.environ:
         raise ConfigError(
-            f"machines: {config.machines}; on each of them set MASTER_ADDR, MASTER_PORT and "
-            f"NODE_RANK, or start with torchrun"
+            f"machines: {config.machines}; set MASTER_ADDR, MASTER_PORT and NODE_RANK on "
+            f"each machine, or start with torchrun"
         )
 
 
