@@ -163,7 +163,7 @@ TABLE = "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 11))
         ("table", ("--seed", "3"), "fractions, seed: apply to a split, but none"),
         ("table", ("--seed", "-1", "--split-by", "random"), "seed: must not be negative"),
         ("table", ("--task", "regression"), "task: 'regression', but no targets are named"),
-        ("table", ("--target", "y", "y"), "targets: 'y' is named twice"),
+        ("table", ("--target", "y", "y"), "targets: 'y' appears twice"),
         ("table", ("--task", "none", "--target", "y"), "task: 'none': unknown"),
         ("graphs", ("--target", "y"), "targets: does not apply to PyG graphs"),
         ("graphs", ("--featurizer", "zinc"), "featurizer: does not apply to PyG graphs"),

@@ -157,7 +157,7 @@ def test_precision(table, tmp_path, precision):
         (["zinc", "--precision", "8"], "precision: '8': unknown"),
         (["zinc", "--backend", "torhc"], "backend: 'torhc': unknown; the nearest is 'torch'"),
         (["zinc", "--config", "nowhere.yaml"], "there is no such file"),
-        ([], "which data?"),
+        ([], "no dataset given"),
         (["--resume", "nowhere"], "not a run folder"),
     ],
 )
