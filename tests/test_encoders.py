@@ -51,7 +51,7 @@ def test_problems_are_found():
     rows, reason = problem(embedding, torch.tensor([0, 4, 1, -1]))
     assert (rows, reason) == ([1, 3], "type 4 in column 0, the encoder knows 0 to 3")
     assert "integer" in problem(embedding, torch.tensor([0.0]))[1]
-    assert "2 features, the encoder takes 1" in problem(embedding, torch.zeros(3, 2).long())[1]
+    assert "2 features, the encoder expects 1" in problem(embedding, torch.zeros(3, 2).long())[1]
 
     categorical = CategoricalEncoder(6, [2, 5])
     assert categorical.invalid(torch.tensor([[1, 4]])) is None
@@ -64,5 +64,5 @@ def test_problems_are_found():
     huge = torch.tensor([[0.0, 1e230]], dtype=torch.float64)  # infinite in the model's float32
     assert problem(linear, huge)[0] == [0]
     assert problem(embedding, torch.tensor([9], dtype=torch.uint16))[0] == [0]
-    assert "3 features, the encoder takes 2" in problem(linear, torch.zeros(1, 3))[1]
+    assert "3 features, the encoder expects 2" in problem(linear, torch.zeros(1, 3))[1]
     assert "complex" in problem(linear, torch.zeros(1, 2, dtype=torch.complex64))[1]

@@ -67,7 +67,7 @@ def test_a_draw_by_seeds_depends_on_the_graph_alone(whole):
         assert torch.equal(alone.frequency_weights, part)
     other = parts(sample_frequencies(together, 0.4, whole, seeds=[8, 9, 10]))
     assert not all(torch.equal(a, b) for a, b in zip(found, other, strict=True))
-    with pytest.raises(ValueError, match="seeds: 2 for 3 graphs"):
+    with pytest.raises(ValueError, match="seeds: got 2 for 3 graphs"):
         sample_frequencies(together, 0.4, whole, seeds=[1, 2])
 
 

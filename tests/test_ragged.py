@@ -61,12 +61,12 @@ def test_clear_errors():
             data, "eigenvalues"
         ),
         "no 'eigenvectors'": without(data, "eigenvectors"),
-        "graph 0 of the batch: eigenpairs that are not finite": changed(data, eigenvalues=nan),
-        "do not fit the graphs' sizes": changed(data, eigenvalues=torch.zeros(2)),
+        "graph 0 of the batch: non-finite eigenpairs": changed(data, eigenvalues=nan),
+        "do not match the graphs' sizes": changed(data, eigenvalues=torch.zeros(2)),
         r"edge \[0, 9\] \(column 0\)": changed(data, edge_index=torch.tensor([[0], [9]])),
         "2 values for 1 graphs": changed(data, num_frequencies=torch.tensor([3, 3])),
         "sorted by graph": changed(data, batch=torch.tensor([0, 1, 0])),
-        "'adj_t', which is not read": changed(without(data, "edge_index"), adj_t=torch.eye(3)),
+        "'adj_t' is not supported": changed(without(data, "edge_index"), adj_t=torch.eye(3)),
         "graph 0 of the batch has no nodes": changed(data, x=torch.empty(0, 1)),
     }
     for message, broken in cases.items():
@@ -94,7 +94,7 @@ def test_errors_name_the_graph():
         RaggedGraphs.from_data(Batch.from_data_list(graphs))
     batch = random_batch([3, 4])
     batch.edge_index = torch.tensor([[4], [0]])
-    with pytest.raises(ValueError, match="graph 1 of the batch: edge_index leaves the graph"):
+    with pytest.raises(ValueError, match="graph 1 of the batch: edge_index connects it"):
         RaggedGraphs.from_data(batch)
     batch = random_batch([3, 4, 5])
     batch.ptr = torch.tensor([0, 7, 7, 12])

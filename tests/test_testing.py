@@ -109,7 +109,7 @@ def test_one_graph_with_its_spectrum_is_needed():
     del bare.eigenvectors
     for wrong in (Batch.from_data_list([graph(3, [])]), bare):
         for error in (permutation_error, sign_error, basis_error):
-            with pytest.raises(ValueError, match="needs one graph, not a batch"):
+            with pytest.raises(ValueError, match="expected one graph, not a batch"):
                 error(m, wrong)
 
 

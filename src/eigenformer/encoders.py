@@ -135,10 +135,10 @@ class LinearEncoder(FeatureEncoder):
     def invalid(self, features: Tensor) -> tuple[Tensor, str] | None:
         everywhere = torch.ones(len(features), dtype=torch.bool)
         if features.is_complex():
-            return everywhere, "complex numbers, the encoder takes real ones"
+            return everywhere, "complex numbers, the encoder expects real ones"
         if _width(features) != self.linear.in_features:
             return everywhere, (
-                f"{_width(features)} features, the encoder takes {self.linear.in_features}"
+                f"{_width(features)} features, the encoder expects {self.linear.in_features}"
             )
         numbers = features.reshape(len(features), -1).to(self.linear.weight.dtype)
         bad = ~numbers.isfinite().all(1)
@@ -192,7 +192,7 @@ def checked_features(
     if features is None:
         raise ValueError(
             f"{name_graph(torch.ones_like(graph_of_row), graph_of_row)}: '{attribute}' is missing, "
-            f"and the model encodes it with {type(encoder).__name__}"
+            f"but the model encodes it with {type(encoder).__name__}"
         )
     if len(features) != len(graph_of_row):
         raise ValueError(
@@ -213,9 +213,9 @@ def _width(features: Tensor) -> int:
 def _invalid_types(features: Tensor, sizes: Sequence[int]) -> tuple[Tensor, str] | None:
     everywhere = torch.ones(len(features), dtype=torch.bool)
     if features.is_floating_point() or features.is_complex() or features.dtype == torch.bool:
-        return everywhere, f"{features.dtype}, the encoder takes integer types"
+        return everywhere, f"{features.dtype}, the encoder expects integer types"
     if _width(features) != len(sizes):
-        return everywhere, f"{_width(features)} features, the encoder takes {len(sizes)}"
+        return everywhere, f"{_width(features)} features, the encoder expects {len(sizes)}"
     columns = features.reshape(len(features), len(sizes)).long()
     unknown = (columns < 0) | (columns >= torch.tensor(sizes, device=features.device))
     if unknown.any():

@@ -41,7 +41,7 @@ def sample_frequencies(
     sizes = graph_sizes(batch)
     counts = frequency_counts(batch, sizes)
     if seeds is not None and len(seeds) != len(sizes):
-        raise ValueError(f"seeds: {len(seeds)} for {len(sizes)} graphs")
+        raise ValueError(f"seeds: got {len(seeds)} for {len(sizes)} graphs")
     values = batch.eigenvalues
     graph = graph_of_rows(counts, values.device)
     if whole_eigenspaces:

@@ -120,7 +120,7 @@ def graph_sizes(data: Data) -> tuple[int, ...]:
     else:
         sizes = [data.num_nodes or 0]
     if not sizes:
-        raise ValueError("the batch holds no graph")
+        raise ValueError("the batch contains no graphs")
     if 0 in sizes:
         raise ValueError(f"graph {sizes.index(0)} of the batch has no nodes")
     return tuple(sizes)
@@ -143,7 +143,7 @@ def frequency_counts(data: Data, sizes: tuple[int, ...]) -> tuple[int, ...]:
     if (values.shape, vectors.shape) != expected:
         raise ValueError(
             f"eigenvalues, eigenvectors: shapes {tuple(values.shape)} and {tuple(vectors.shape)} "
-            f"do not fit the graphs' sizes, which ask for {expected[0]} and {expected[1]}; apply "
+            f"do not match the graphs' sizes, which require {expected[0]} and {expected[1]}; apply "
             f"LaplacianSpectrum() to every graph, after anything that changes it, before batching"
         )
     return frequencies
@@ -170,7 +170,7 @@ def _spectrum(
     ):
         if not flat.isfinite().all():
             graph = name_graph(~flat.isfinite(), graph_of_rows(lengths, flat.device))
-            raise ValueError(f"{graph}: eigenpairs that are not finite in '{attribute}'")
+            raise ValueError(f"{graph}: non-finite eigenpairs in '{attribute}'")
     return values.to(dtype), vectors.to(dtype), frequencies
 
 
@@ -182,11 +182,13 @@ def checked_edges(data: Data, node_graph: Tensor) -> Tensor:
         column = int(outside.nonzero()[0, 0])
         raise ValueError(
             f"edge_index: edge {edge_index[:, column].tolist()} (column {column}) refers to a node "
-            f"that is not there; the batch has {len(node_graph)} nodes"
+            f"that does not exist; the batch has {len(node_graph)} nodes"
         )
     source, target = node_graph[edge_index]
     if (source != target).any():
-        raise ValueError(f"{name_graph(source != target, source)}: edge_index leaves the graph")
+        raise ValueError(
+            f"{name_graph(source != target, source)}: edge_index connects it to another graph"
+        )
     return edge_index
 
 

@@ -54,10 +54,10 @@ class ScalarMLP(nn.Module):
         super().__init__()
         if min(heads, width, depth) < 1:
             raise ValueError(
-                f"heads, width and depth must be at least 1: {heads}, {width}, {depth}"
+                f"heads, width and depth must be at least 1, got {heads}, {width}, {depth}"
             )
         if not 0 < gain < math.inf:
-            raise ValueError(f"gain: must be a number above 0, got {gain}")
+            raise ValueError(f"gain: must be positive and finite, got {gain}")
         self.heads, self.width, self.depth, self.gain = heads, width, depth, gain
         sizes = [1, *[width] * depth, 1]
         shapes = list(zip(sizes[1:], sizes[:-1], strict=True))

@@ -108,7 +108,7 @@ def laplacian_spectrum(
         way_out = (
             "keep fewer frequencies, for example LaplacianSpectrum(num_frequencies=64)"
             if num_frequencies is None
-            else f"num_frequencies={num_frequencies} does not avoid it here, for the lowest "
+            else f"num_frequencies={num_frequencies} does not avoid this, because the lowest "
             f"eigenspaces are too large or dense"
         )
         raise ValueError(
@@ -223,7 +223,7 @@ def _structure(data: Data) -> tuple[Tensor, int]:
             f"apply it to every graph, before batching"
         )
     if data.num_nodes is None:
-        raise ValueError("the number of nodes is not known: give the graph an 'x' or 'num_nodes'")
+        raise ValueError("the number of nodes is unknown: give the graph an 'x' or 'num_nodes'")
     return edges_of(data).cpu(), data.num_nodes
 
 
@@ -232,9 +232,7 @@ def edges_of(data: Data) -> Tensor:
     edge_index = data.edge_index
     if edge_index is None:
         if data.get("adj_t") is not None:
-            raise ValueError(
-                "the edges are given as 'adj_t', which is not read: give them as 'edge_index'"
-            )
+            raise ValueError("'adj_t' is not supported: give the edges as 'edge_index'")
         return torch.empty(2, 0, dtype=torch.long)
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         raise ValueError(f"edge_index: shape {tuple(edge_index.shape)}, expected [2, edges]")

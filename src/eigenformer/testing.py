@@ -79,7 +79,7 @@ def permute(data: Data, order: Tensor) -> Data:
 
 def _check_one(data: Data) -> None:
     if isinstance(data, Batch) or "eigenvectors" not in data:
-        raise ValueError("needs one graph, not a batch, after LaplacianSpectrum()")
+        raise ValueError("expected one graph, not a batch, with LaplacianSpectrum() applied")
 
 
 def _rotate(data: Data, rotation: Tensor) -> Data:

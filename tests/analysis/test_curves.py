@@ -55,7 +55,7 @@ def test_a_run_without_epochs_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="not a run folder"):
         run_curves([tmp_path])
     empty = folder(tmp_path / "empty", "mae", [])
-    with pytest.raises(RunError, match="empty: no epoch is recorded yet"):
+    with pytest.raises(RunError, match="empty: no epochs recorded yet"):
         run_curves([empty.path])
     (empty.path / "metrics.csv").write_text("epoch\n1\n")
     with pytest.raises(RunError, match="metrics.csv: damaged"):

@@ -13,16 +13,16 @@ def test_a_run_beside_an_untrained_model(run, capsys):
     assert "| layer | entropy | sharpest head |" in printed
     assert "| head | " in printed
     assert "layers: 5 graphs of train; gradients: " in printed
-    assert "most heads have not left the even attention" in printed
-    assert "a larger --model.phi_gain than 1" in printed
+    assert "most heads still have the nearly uniform attention" in printed
+    assert "a --model.phi_gain above 1" in printed
 
 
 def test_mistakes_are_told(run, tmp_path, capsys):
     assert main(["diagnose", str(run), "--limit", "1"]) == 2
-    assert "--limit: at least 2, got 1" in capsys.readouterr().err
+    assert "--limit: must be at least 2, got 1" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["diagnose", str(run), "--threads", "0"])
-    assert "--threads: a whole number of at least 1, got '0'" in capsys.readouterr().err
+    assert "--threads: expected a positive integer, got '0'" in capsys.readouterr().err
     assert main(["diagnose", str(run), "--split", "tran"]) == 2
     assert "'train'" in capsys.readouterr().err
     assert main(["diagnose", str(tmp_path)]) == 2

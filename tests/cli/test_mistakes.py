@@ -22,7 +22,7 @@ MISTAKES = {
     "preset as data": ("train zinc-feat", "is a preset; say  zinc --preset zinc-feat"),
     "misspelt ablation": ("ablate frequencies zinc-fet", "the nearest is 'zinc-feat'"),
     "no file": ("train nofile.csv --target y", "nofile.csv: there is no such file or folder"),
-    "no data": ("train", "which data? Give a benchmark's name or a path"),
+    "no data": ("train", "no dataset given; name a benchmark or a path"),
     "no target": ("train m.csv", "Say --target (there: smiles, sol)"),
     "wrong target": ("train m.csv --target so", "column 'so': unknown; the nearest is 'sol'"),
     "wrong column": (
@@ -36,7 +36,7 @@ MISTAKES = {
     "texts as a target": ("train m.csv --target smiles", "--task multiclass says that they are"),
     "two rows": ("train two.csv --target sol", "give more data, or other --fractions"),
     "negative seed": ("train m.csv --target sol --seed -1", "seed: must not be negative, got -1"),
-    "predictions there": ("predict run m.csv", "predictions.csv: is there already; --out says"),
+    "predictions there": ("predict run m.csv", "predictions.csv: already exists; use --out"),
     "columns of no data": ("evaluate run --target sol", "targets: of other data; say --data"),
     "empty file": ("train empty.csv --target y", "empty.csv: the file is empty"),
     "folder in use": ("train m.csv --target sol --out run", "go on with it by  eigenformer train"),

@@ -10,9 +10,9 @@ from eigenformer.cli import main
     [
         (["evaluate", "run", "--splt", "val"], "--splt: unknown; the nearest is 'split'"),
         (["data", "prepare", "zinc", "--wokers=3"], "--wokers: unknown; the nearest is 'workers'"),
-        (["train", "zinc", "--layers", "3"], "--layers: unknown; it is --model.layers"),
+        (["train", "zinc", "--layers", "3"], "--layers: unknown; use --model.layers"),
         (["train", "--modle.layers", "3"], "the nearest is 'model'"),
-        (["train", "zinc", "more"], "'more': not expected here"),
+        (["train", "zinc", "more"], "'more': unexpected argument"),
     ],
 )
 def test_unknown_arguments_are_named_with_the_nearest(arguments, message, capsys):

@@ -104,7 +104,7 @@ def test_mistakes_in_a_file_are_named_with_their_line(tmp_path, text, message):
 
 
 def test_a_section_given_twice():
-    with pytest.raises(ConfigError, match="'node_encoder' was given as a whole already"):
+    with pytest.raises(ConfigError, match="'node_encoder' is already set as a whole"):
         _settings("--model.node_encoder", "null", "--model.node_encoder.kind", "ones")
 
 

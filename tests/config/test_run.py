@@ -8,12 +8,12 @@ from eigenformer.config import ConfigError, RunConfig, TrainingConfig, load_pres
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"betas": [0.9, 1.5]}, r"betas: takes two numbers in \[0, 1\)"),
+        ({"betas": [0.9, 1.5]}, r"betas: expected two numbers in \[0, 1\)"),
         ({"learning_rate": float("nan")}, "learning_rate: must be positive"),
         ({"learning_rate": float("inf")}, "learning_rate: must be positive"),
-        ({"warmup_epochs": 3000}, "warmup_epochs: 3000 of 2000 epochs"),
+        ({"warmup_epochs": 3000}, r"warmup_epochs: 3000 is not in \[0, 2000\]"),
         ({"weight_decay": -1.0}, "weight_decay: must not be negative"),
-        ({"freeze_norms_after": 1.5}, r"freeze_norms_after: a share in \[0, 1\], got 1.5"),
+        ({"freeze_norms_after": 1.5}, r"freeze_norms_after: must be in \[0, 1\], got 1.5"),
     ],
 )
 def test_impossible_training(change, message):

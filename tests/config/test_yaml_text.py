@@ -14,7 +14,7 @@ def test_numbers_in_yaml(text):
 
 
 def test_a_name_that_is_there_twice():
-    with pytest.raises(yaml.YAMLError, match="'layers' is there twice"):
+    with pytest.raises(yaml.YAMLError, match="'layers' appears twice"):
         parse_yaml("model:\n  layers: 1\n  layers: 2\n")
 
 

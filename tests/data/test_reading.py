@@ -61,7 +61,7 @@ def test_options_are_checked():
         ReadOptions.from_dict({"target": ["y"]})
     with pytest.raises(ConfigError, match="add up to 1"):
         SplitOptions(fractions=(0.5, 0.5, 0.5))
-    with pytest.raises(ConfigError, match="exclude each other"):
+    with pytest.raises(ConfigError, match="cannot be combined"):
         OwnData(dataset="m.csv", split_by="random", split_column="fold")
 
 

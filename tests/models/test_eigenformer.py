@@ -266,9 +266,9 @@ def test_errors_name_the_graph_and_the_attribute():
     cases = [
         (model, two_graphs(x=torch.full((3, 1), 22)), "graph 1 .*: x: type 22 .* knows 0 to 21"),
         (model, two_graphs(edge_attr=torch.tensor([0, -1])), "graph 1 .*: edge_attr: type -1"),
-        (model, floats, "x: torch.float32, the encoder takes integer types"),
+        (model, floats, "x: torch.float32, the encoder expects integer types"),
         (linear, two_graphs(x=nan), "graph 1 .*: x: a NaN or infinite value"),
-        (linear, floats, "x: 3 features, the encoder takes 1"),
+        (linear, floats, "x: 3 features, the encoder expects 1"),
         (model, no_x, "graph 0 .*: 'x' is missing"),
         (model, no_edge_attr, "graph 0 .*: 'edge_attr' is missing"),
         (model, graph(1, []), "graph 0 .* one node is too small for batch norm"),

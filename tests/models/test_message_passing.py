@@ -96,7 +96,7 @@ def test_errors_are_those_of_every_model() -> None:
         ("x", torch.full((9, 1), 99), "graph 0 of the batch: x: type 99 in column 0"),
         ("x", None, "graph 0 of the batch: 'x' is missing"),
         ("edge_attr", batch.edge_attr[1:], "edge_attr: .* rows in the batch"),
-        ("edge_index", batch.edge_index + 99, "refers to a node that is not there"),
+        ("edge_index", batch.edge_index + 99, "refers to a node that does not exist"),
     ):
         changed = batch.clone()
         changed[attribute] = value

@@ -45,7 +45,7 @@ def test_a_line_leaves_out_what_is_no_number() -> None:
 def test_a_single_epoch_is_a_dot() -> None:
     assert "h0" in line_chart([Line("a", np.ones(1), np.ones(1))], "epoch", "loss")
     nothing = line_chart([Line("a", np.ones(1), np.full(1, np.nan))], "epoch", "loss")
-    assert "Not one number" in nothing
+    assert "No numbers" in nothing
 
 
 def test_a_scatter_has_a_dot_for_each_known_pair() -> None:

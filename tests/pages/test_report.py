@@ -25,7 +25,7 @@ def test_every_section_is_there(report: RunReport) -> None:
     assert page.count('class="multiples"') == 2
     assert page.count('class="chart"') == 4  # loss, metric, learning rate, true and predicted
     assert f"{report.summary['test']:.4f}" in page
-    assert "The paper reports nothing on these data." in page
+    assert "The paper reports no results for this data." in page
     assert "phi_width: 4" in page
     assert "dataset: molecules.csv" in page  # no path of this machine
     assert "not finished" not in page
@@ -36,8 +36,8 @@ def test_the_run_stands_out_among_the_papers_models(report: RunReport) -> None:
     page = report_page(replace(report, comparison=Comparison("ZINC", "MAE", True, 3, ranks)))
     assert "0.070 ± 0.004" in page
     assert '<tr class="ours"><th scope="row">this run</th><td class="figure">0.140</td>' in page
-    assert "3 epochs; the paper&#39;s schedule has 2000" in page
-    assert "not that of the preset zinc" in page
+    assert "3 epochs, the paper&#39;s schedule 2000" in page
+    assert "differs from the preset zinc" in page
 
 
 def test_missing_parts_say_why(report: RunReport) -> None:
@@ -49,7 +49,7 @@ def test_missing_parts_say_why(report: RunReport) -> None:
     assert "Not shown: no data" in page
     assert "This run is not finished (interrupted): 2 of 3 epochs." in page
     assert "No epoch is recorded yet." in page
-    assert "There is no test figure yet." in page
+    assert "There is no test result yet." in page
 
 
 def test_names_stay_texts(report: RunReport) -> None:

@@ -52,7 +52,7 @@ def architecture(preset_or_folder: str) -> Architecture:
         name, config = preset_or_folder, load_preset(preset_or_folder).model
     model = build_model(config)
     if not isinstance(model, Eigenformer):
-        raise ValueError(f"{name}: the figure is that of an Eigenformer, not of a {config.kind}")
+        raise ValueError(f"{name}: the figure needs an Eigenformer, got a {config.kind}")
     return architecture_of(name, model)
 
 

@@ -55,12 +55,12 @@ def run_curves(paths: Sequence[str | Path]) -> list[RunCurves]:
 def _curves(folder: RunFolder, name: str) -> RunCurves:
     rows = folder.read_metrics()
     if not rows:
-        raise RunError(f"{folder.path}: no epoch is recorded yet (nothing in {METRICS})")
+        raise RunError(f"{folder.path}: no epochs recorded yet in {METRICS}")
     metric = next(
         (k[len("val_") :] for k in rows[0] if k.startswith("val_") and k != "val_loss"), None
     )
     if metric is None or "train_loss" not in rows[0]:
-        raise RunError(f"{folder.path / METRICS}: damaged (no loss, or no metric of validation)")
+        raise RunError(f"{folder.path / METRICS}: damaged (no loss or no validation metric)")
     summary = folder.read_summary()
     higher = summary.get("higher_is_better", metric not in LOWER_IS_BETTER)
     values = np.array([row[f"val_{metric}"] for row in rows])

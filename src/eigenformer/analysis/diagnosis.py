@@ -172,7 +172,7 @@ def _diagnose_layers(
                 if graph[0].size(-1) > 1:
                     entropies.append(torch.stack([_entropy(weights) for weights in graph]))
     if not entropies:
-        raise ValueError("graphs of one node each: their attention has nothing to choose from")
+        raise ValueError("every graph has a single node, so there is no attention to diagnose")
     entropy = torch.stack(entropies).mean(0)
     graphs = torch.cat(graph_of_node)
     return tuple(

@@ -122,7 +122,7 @@ def _own_graph(trained: TrainedModel, split: str, index: int, workspace: Workspa
     data = load_data(trained.data, workspace, with_spectra=False)
     graphs = data.splits[split]
     if not 0 <= index < len(graphs):
-        raise DataError(f"graph {index} of '{split}': there are {len(graphs)}, counted from 0")
+        raise DataError(f"graph {index}: '{split}' has {len(graphs)} graphs, counted from 0")
     count = trained.input_format.num_frequencies
     subject = view_graph(data.archive, int(graphs[index]), count)
     if data.archive.names is not None:

@@ -64,7 +64,7 @@ def view_molecule(
 def view_graph(archive: GraphArchive, index: int, num_frequencies: int | None = None) -> GraphView:
     """Returns one graph of an archive."""
     if not 0 <= index < len(archive):
-        raise DataError(f"graph {index}: there are {len(archive)}, counted from 0")
+        raise DataError(f"graph {index}: the data has {len(archive)} graphs, counted from 0")
     data = archive.graph(index)
     features = archive.meta.get("featurizer")
     edge_index = data.edge_index.numpy()
@@ -107,7 +107,7 @@ def find_graph(
     if path.suffix and len(path.suffix) < 9 and path.suffix[1:].isalpha() and "/" in source:
         raise DataError(Problem(source, "there is no such file or folder"))
     if index is not None:
-        raise DataError(f"'{source}': one molecule; which graph to take is only said of a file")
+        raise DataError(f"'{source}': a SMILES is one graph; only files and datasets take an index")
     try:
         return view_molecule(source, featurizer, num_frequencies)
     except MoleculeError as error:

@@ -93,7 +93,7 @@ def mean_potentials(
         points: The number of points per curve.
     """
     if not len(archive):
-        raise DataError(f"{name}: there are no graphs")
+        raise DataError(f"{name}: contains no graphs")
     chosen = spread(len(archive), limit)
     count = len(chosen)
     if spectra is None:

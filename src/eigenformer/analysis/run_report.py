@@ -137,7 +137,7 @@ def report_run(
     config, summary = folder.read_config(), folder.read_summary()
     missing: dict[str, str] = {}
     if not summary:
-        missing["summary"] = "the run has not come to the end of an epoch"
+        missing["summary"] = "the run has not completed an epoch"
     card = _try(missing, "model", lambda: read_card(path))
     filters = _try(
         missing, "filters", lambda: learned_filters(TrainedModel.open(path).model, samples=65)

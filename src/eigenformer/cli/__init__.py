@@ -87,7 +87,7 @@ def _message(error: Exception) -> str:
         return f"{error.filename or ''}: {error.strerror}".lstrip(": ")
     if isinstance(error, ValueError | ImportError) or _stopped(error):
         return str(error)
-    return f"{type(error).__name__}: {error} (--debug shows where)"
+    return f"{type(error).__name__}: {error} (use --debug for the traceback)"
 
 
 def _stopped(error: Exception) -> bool:

@@ -86,7 +86,7 @@ def _draw(ablation: Ablation, out: Path) -> None:
 
     curves = frequency_curves(ablation)
     if not curves:
-        print("no figure: it shows changes from the fraction 1.0, which was not asked for")
+        print("no figure: it shows changes relative to fraction 1.0, which was not requested")
         return
     try:
         from eigenformer.plots import save_picture

@@ -20,14 +20,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument(
-        "--rounds", type=int, default=1, help="measure every model this often and keep the best"
+        "--rounds", type=int, default=1, help="measurements per model; the best is kept"
     )
     parser.add_argument("--no-growth", action="store_true", help="skip the growth curves")
     parser.add_argument(
         "--memory-limit",
         type=float,
         default=14,
-        help="skip literal attention if a step needs more gigabytes (default: 14)",
+        help="skip literal attention if a step needs more than this many gigabytes (default: 14)",
     )
     parser.add_argument("--output", type=Path, help="folder for the results as JSON and a plot")
     add_folders(parser)

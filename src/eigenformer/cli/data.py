@@ -36,10 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--num-frequencies", "--k", type=int, metavar="K",
         help="keep the K lowest frequencies (default: all)",
     )  # fmt: skip
-    prepare.add_argument("--no-spectra", action="store_true", help="stop after the archive")
+    prepare.add_argument("--no-spectra", action="store_true", help="build only the archive")
     prepare.add_argument("--workers", type=int, help="threads for spectra (default: all cores)")
     prepare.add_argument(
-        "--seed", type=int, default=0, help="random seed of generated graphs or of a split"
+        "--seed", type=int, default=0, help="random seed for generated graphs or a split"
     )
     generated = prepare.add_argument_group("pattern and cluster")
     generated.add_argument("--size", type=int, help="number of graphs (default: the benchmark's)")
@@ -90,7 +90,7 @@ def _add_own(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--featurizer", help="features of molecules: ogb (default) or zinc")
     group.add_argument(
-        "--undirected", action="store_true", default=None, help="treat each edge as going both ways"
+        "--undirected", action="store_true", default=None, help="treat each edge as undirected"
     )
 
 
@@ -103,7 +103,7 @@ def _prepare(arguments: argparse.Namespace) -> None:
         "with_spectra": not arguments.no_spectra,
     }
     if arguments.no_spectra and (arguments.num_frequencies, arguments.workers) != (None, None):
-        raise ValueError("--num-frequencies, --workers: of spectra, which --no-spectra leaves out")
+        raise ValueError("--num-frequencies, --workers: cannot be combined with --no-spectra")
     reading, splitting = (_given(arguments, cls) for cls in (ReadOptions, SplitOptions))
     own = {**reading, **splitting}
     if arguments.own_name is not None:
@@ -125,7 +125,7 @@ def _prepare(arguments: argparse.Namespace) -> None:
         if arguments.size is not None or arguments.official:
             raise ValueError("--size, --official: for pattern and cluster only")
         if arguments.raw_dir is not None:
-            raise ValueError(f"--raw-dir: for benchmarks; '{name}' is none")
+            raise ValueError(f"--raw-dir: for benchmarks; '{name}' is not one")
         options = ReadOptions.from_dict(reading)
         split = SplitOptions.from_dict({**splitting, "split_seed": arguments.seed})
         prepared = prepare_own(name, options, arguments.own_name, workspace, split=split, **common)
@@ -133,8 +133,8 @@ def _prepare(arguments: argparse.Namespace) -> None:
     if prepared.spectra is not None:
         print(f"spectra     {prepared.spectra.path}")
     if not any(prepared.archive.statistics.splits):
-        print("no split    --split-by random makes one, --split-column takes one from the data;")
-        print("            without one, training draws its own (train --split-by)")
+        print("no split    --split-by random creates one, --split-column reads one from the data;")
+        print("            otherwise training makes its own (train --split-by)")
 
 
 def _given(arguments: argparse.Namespace, cls: type[Settings]) -> dict[str, Any]:
@@ -189,13 +189,11 @@ def _info(arguments: argparse.Namespace) -> None:
         print("spectra     not computed")
     for cache in spectra:
         verify_spectra(cache)
-    print("checksums   all files of the archive and its spectra are as they were written")
+    print("checksums   all files of the archive and its spectra are unchanged")
     changed = changed_inputs(archive, workspace)
     if changed is not None:
         names = ", ".join(map(str, changed))
-        advice = (
-            f"changed since the archive was built ({names}): delete its folder to build it anew"
-        )
+        advice = f"changed since the archive was built ({names}): delete its folder to rebuild it"
         print(f"raw files   {advice if changed else 'unchanged since the archive was built'}")
 
 
@@ -207,9 +205,9 @@ def _print_archive(archive: GraphArchive) -> None:
     splits = f"train, val, test: {', '.join(map(str, counts.splits))}"
     print(f"graphs      {counts.graphs} ({splits if any(counts.splits) else 'not split'})")
     print(f"nodes       {counts.nodes} (mean {counts.mean_nodes:.2f}, max {counts.max_nodes})")
-    kind = "directed" if counts.directed else "both directions of undirected ones"
+    kind = "directed" if counts.directed else "both directions of undirected edges"
     print(f"edges       {counts.edges} (mean {counts.mean_edges:.2f}, {kind})")
-    what = "none: there are no targets"
+    what = "none (no targets)"
     if target is not None:
         what = f"{target.level} {target.kind}: {', '.join(target.names) or '-'}"
     print(f"task        {what}")

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
     RunFolder.check_new(arguments.out)
     wanted = merge(_SETTINGS, settings_of(arguments))
     size = wanted["data"]["size"]
-    print(f"demo: find the pattern hidden in random graphs (PATTERN, {size} graphs made here)")
+    print(f"demo: find the pattern hidden in random graphs (PATTERN, {size} graphs generated here)")
     workspace = workspace_of(arguments)
     config, data = plan(wanted, workspace)
     summary = start_run(config, data, arguments.out, workspace.reporter)

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     from eigenformer.trained_model import TrainedModel
 
     if arguments.limit < 2:
-        raise ValueError(f"--limit: at least 2, got {arguments.limit}")
+        raise ValueError(f"--limit: must be at least 2, got {arguments.limit}")
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     found = TrainedModel.open(arguments.run_folder, arguments.device)
@@ -53,17 +53,17 @@ def run(arguments: argparse.Namespace) -> None:
         f"layers: {min(arguments.limit, len(graphs))} graphs of {arguments.split}; gradients: "
         f"{learned.steps} training steps of up to {size} graphs, loss {learned.loss:.4f}, "
         f"untrained {new.loss:.4f}\n"
-        f"heads that look everywhere alike (an entropy above {EVEN}): {learned.even_heads} of "
+        f"heads with nearly uniform attention (entropy above {EVEN}): {learned.even_heads} of "
         f"{heads}, untrained {new.even_heads}"
     )
     if learned.even_heads > heads / 2 and new.even_heads > heads / 2:
         print(
-            f"most heads have not left the even attention that they started with; with a larger "
-            f"--model.phi_gain than {config.phi_gain:g} they start less even"
+            f"most heads still have the nearly uniform attention they started with; a "
+            f"--model.phi_gain above {config.phi_gain:g} makes them start less uniform"
         )
     if learned.bias_steps:
         print(
-            f"{learned.bias_steps} of {learned.steps} steps move the head's bias alone: all errors "
-            f"of a batch have one sign, and batch norm makes its mean prediction the bias; larger "
-            f"batches or --training.freeze_norms_after avoid that"
+            f"{learned.bias_steps} of {learned.steps} steps change only the head's bias: all "
+            f"errors of a batch have the same sign, and batch norm makes the mean prediction equal "
+            f"to the bias; larger batches or --training.freeze_norms_after avoid this"
         )

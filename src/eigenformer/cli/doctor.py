@@ -97,10 +97,10 @@ def _print_folders(workspace: Workspace) -> None:
 
     _line("raw data", str(workspace.raw_dir or "not set (--raw-dir, EIGENFORMER_RAW_DIR)"))
     there = workspace.cache_dir.is_dir()
-    size = f"{folder_bytes(workspace.cache_dir) / 1e6:.0f} MB" if there else "nothing there yet"
+    size = f"{folder_bytes(workspace.cache_dir) / 1e6:.0f} MB" if there else "does not exist yet"
     _line("cache", f"{workspace.cache_dir}: {size}")
     prepared = [entry.name for entry in list_entries(workspace) if entry.path is not None]
-    _line("prepared", ", ".join(prepared) or "nothing; see  eigenformer data list")
+    _line("prepared", ", ".join(prepared) or "none; see  eigenformer data list")
 
 
 def _version(package: str) -> str:

@@ -123,7 +123,7 @@ def _attention(arguments: argparse.Namespace) -> Picture:
     graphs = trained.graphs(workspace, arguments.split, arguments.data)
     index, count = arguments.index, len(graphs)
     if not 0 <= index < count:
-        raise ValueError(f"--index {index}: {arguments.split} has {count} graphs, from 0")
+        raise ValueError(f"--index {index}: {arguments.split} has {count} graphs, counted from 0")
     view = view_graph(graphs.archive, int(graphs.indices[index]))
     matches = match_graph(trained.eigenformer, graphs, index)
     learned, new = (

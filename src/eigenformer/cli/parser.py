@@ -20,12 +20,12 @@ class Parser(argparse.ArgumentParser):
         """Returns a message about arguments that are left over. Misspelt options come first."""
         options = [text for text in rest if text.startswith("-")]
         if not options:
-            return f"'{rest[0]}': not expected here"
+            return f"'{rest[0]}': unexpected argument"
         given = options[0].partition("=")[0]
         name, known = given.lstrip("-"), self.options()
         for option in sorted(known):
             if option.endswith(f".{name.replace('-', '_')}"):
-                return f"{given}: unknown; it is --{option}"
+                return f"{given}: unknown; use --{option}"
         section, dot, _ = name.rpartition(".")
         parts = {option.rpartition(".")[0] for option in known}
         if dot and section not in parts:

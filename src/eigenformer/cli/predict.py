@@ -36,13 +36,13 @@ def run(arguments: argparse.Namespace) -> None:
 
     out = arguments.out or _OUT
     if arguments.out is None and out.exists():
-        raise ValueError(f"{out}: is there already; --out says where to write, or that it may go")
+        raise ValueError(f"{out}: already exists; use --out to overwrite it or to write elsewhere")
     if arguments.threads is not None:
         torch.set_num_threads(arguments.threads)
     trained = TrainedModel.open(arguments.run_folder, arguments.device)
     counts = predict_file(
         trained, arguments.input, out, arguments.smiles, arguments.escape_formulas
     )
-    print(f"{counts.predicted} of {counts.rows} rows predicted, in {out}")
+    print(f"{counts.predicted} of {counts.rows} rows predicted, written to {out}")
     if counts.predicted < counts.rows:
-        print("the others say why in the last column")
+        print("the last column says why the others failed")

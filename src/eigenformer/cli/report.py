@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--examples",
         type=int,
         default=8,
-        help="test graphs to draw, those with the largest errors (default: 8)",
+        help="test graphs to draw, largest errors first (default: 8)",
     )
     add_folders(parser)
 

@@ -65,7 +65,7 @@ def positive(text: str) -> int:
     """Parses a whole number of at least 1, such as a number of threads."""
     number = int(text) if text.lstrip("+-").isdecimal() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"a whole number of at least 1, got '{text}'")
+        raise argparse.ArgumentTypeError(f"expected a positive integer, got '{text}'")
     return number
 
 
@@ -166,7 +166,7 @@ def _reader(kind: Any, optional: bool) -> Callable[[str], Any]:
         try:
             return parse_yaml(text)
         except yaml.YAMLError:
-            raise argparse.ArgumentTypeError(f"'{text}' cannot be read") from None
+            raise argparse.ArgumentTypeError(f"'{text}' is not a valid value") from None
 
     return read
 
@@ -206,6 +206,6 @@ def _put(settings: dict[str, Any], place: str, value: Any) -> None:
     for section in sections:
         inner = settings.setdefault(section, {})
         if not isinstance(inner, dict):
-            raise ConfigError(f"--{place}: '{section}' was given as a whole already")
+            raise ConfigError(f"--{place}: '{section}' is already set as a whole")
         settings = inner
     settings[name] = value

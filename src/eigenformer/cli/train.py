@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     workspace = workspace_of(arguments, None if is_first_process() else SilentReporter())
     if arguments.resume is not None:
         if wanted or arguments.out is not None:
-            raise ConfigError("--resume goes on with a run's own settings: give nothing else")
+            raise ConfigError("--resume uses the run's own settings and takes no others")
         folder = RunFolder.open(arguments.resume)
         folder.check_resumable()  # before any long work
         config = folder.read_config()
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
         resume_run(arguments.resume, config, data, workspace.reporter)
         return
     if "dataset" not in wanted.get("data", {}):
-        raise ConfigError("which data? Give a benchmark's name or a path, before any --target")
+        raise ConfigError("no dataset given; name a benchmark or a path, before any --target")
     out = arguments.out or Path("runs") / run_name(wanted)
     if is_first_process():
         RunFolder.check_new(out)  # before any long work

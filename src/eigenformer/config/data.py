@@ -43,7 +43,7 @@ class ReadOptions(Settings):
     def check(self) -> None:
         for name in self.targets:
             if self.targets.count(name) > 1:
-                raise ConfigError(f"targets: '{name}' is named twice")
+                raise ConfigError(f"targets: '{name}' appears twice")
         if self.task is not None:
             from eigenformer.targets import target_class
 
@@ -70,7 +70,7 @@ class SplitOptions(Settings):
         parts = len(self.fractions) == 3 and all(0 <= part <= 1 for part in self.fractions)
         if not parts or abs(sum(self.fractions) - 1) > 1e-6:
             raise ConfigError(
-                f"fractions: three numbers that add up to 1 (train, val, test), got "
+                f"fractions: expected three numbers that add up to 1 (train, val, test), got "
                 f"{self.fractions}"
             )
         if self.split_seed < 0:
@@ -117,7 +117,7 @@ class OwnData(ReadOptions, SplitOptions):
         SplitOptions.check(self)
         _check_counts(self, "limit", "num_frequencies")
         if not 0 <= self.max_bad_rows <= 1:
-            raise ConfigError(f"max_bad_rows: a share in [0, 1], got {self.max_bad_rows}")
+            raise ConfigError(f"max_bad_rows: must be in [0, 1], got {self.max_bad_rows}")
         check_split_column(self, self)
         if self.metric is not None:
             from eigenformer.targets import known_metrics
@@ -227,7 +227,7 @@ def with_kind(values: Mapping[str, Any], benchmarks: Container[str]) -> dict[str
 def check_split_column(reading: ReadOptions, splitting: SplitOptions) -> None:
     """Raises an error if both a column and another method of splitting are given."""
     if reading.split_column is not None and splitting.split_by not in (None, "column"):
-        raise ConfigError(f"split_by: '{splitting.split_by}' and split_column exclude each other")
+        raise ConfigError(f"split_by: '{splitting.split_by}' cannot be combined with split_column")
 
 
 def _check_counts(settings: Settings, *names: str) -> None:

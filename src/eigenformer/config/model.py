@@ -37,9 +37,7 @@ class EmbeddingSpec(Settings):
     def check(self) -> None:
         require_positive(self, "num_types", "width")
         if self.no_edge_type is not None and not 0 <= self.no_edge_type < self.num_types:
-            raise ConfigError(
-                f"no_edge_type: {self.no_edge_type} is not a type below {self.num_types}"
-            )
+            raise ConfigError(f"no_edge_type: {self.no_edge_type} is not in [0, {self.num_types})")
 
     def describe(self, channels: int) -> tuple[str, ...]:
         """Describes the steps of the encoder, for vectors of width ``channels``."""
@@ -59,7 +57,7 @@ class CategoricalSpec(Settings):
 
     def check(self) -> None:
         if not self.sizes or min(self.sizes) < 1:
-            raise ConfigError(f"sizes: needs at least one column of at least 1, got {self.sizes}")
+            raise ConfigError(f"sizes: expected one or more positive integers, got {self.sizes}")
 
     def describe(self, channels: int) -> tuple[str, ...]:
         """Describes the steps of the encoder, for vectors of width ``channels``."""
@@ -139,7 +137,7 @@ class NetworkConfig(Settings):
             isinstance(self.node_encoder, EmbeddingSpec)
             and self.node_encoder.no_edge_type is not None
         ):
-            raise ConfigError("node_encoder.no_edge_type: only edges have one")
+            raise ConfigError("node_encoder.no_edge_type: only for edge_encoder")
 
     def tiny(self) -> Self:
         """Returns the smallest network with the same inputs and the same number of outputs."""
@@ -232,7 +230,7 @@ class EigenformerConfig(NetworkConfig):
                 f"hidden_dim: {self.hidden_dim} is not a multiple of heads, {self.heads}"
             )
         if not 0 < self.phi_gain < float("inf"):
-            raise ConfigError(f"phi_gain: must be a number above 0, got {self.phi_gain}")
+            raise ConfigError(f"phi_gain: must be positive and finite, got {self.phi_gain}")
         if self.ffn_width is not None and self.ffn_width < 1:
             raise ConfigError(f"ffn_width: must be at least 1, got {self.ffn_width}")
         if not 0 <= self.attention_dropout < 1:
@@ -242,7 +240,7 @@ class EigenformerConfig(NetworkConfig):
                 f"frequency_fraction: must be in (0, 1], got {self.frequency_fraction}"
             )
         if self.norm_affine and self.norm != "batch_norm":
-            raise ConfigError(f"norm_affine: only batch_norm takes it, the norm is {self.norm}")
+            raise ConfigError(f"norm_affine: only for batch_norm, but norm is {self.norm}")
         if self.norm_shared and not self.norm_affine:
             raise ConfigError("norm_shared: there is nothing to share without norm_affine")
 
@@ -283,7 +281,7 @@ class MessagePassingConfig(NetworkConfig):
             raise ConfigError(f"attention_dropout: must be in [0, 1), got {self.attention_dropout}")
         if self.convolution != "gps" and (self.heads, self.attention_dropout) != (4, 0.0):
             raise ConfigError(
-                f"heads, attention_dropout: '{self.convolution}' has no attention, only gps has"
+                f"heads, attention_dropout: '{self.convolution}' has no attention, only gps does"
             )
         if self.convolution == "gps" and self.hidden_dim % self.heads:
             raise ConfigError(

@@ -19,12 +19,12 @@ _SECTIONS = ("data", "model", "training")
 
 _HEAD = """# Every setting
 
-Made from the code by `python -m eigenformer.config.reference`; a test compares them.
+Generated from the code by `python -m eigenformer.config.reference`; a test checks that they agree.
 
-A setting is given on the command line by its dotted name (`--model.layers 4`), in a file for
-`--config` as YAML, and in Python as a plain dictionary for `plan` or as an argument of the
-dataclass. What is not given to a run comes from its preset and its data; the default here is that
-of the dataclass, and — means that there is none.
+Give a setting on the command line by its dotted name (`--model.layers 4`), in a file for
+`--config` as YAML, or in Python as a plain dictionary for `plan` or as an argument of the
+dataclass. A run takes all other settings from its preset and its data. The defaults below are
+those of the dataclasses; — means that there is none.
 """
 
 
@@ -37,10 +37,10 @@ def settings_page() -> str:
             text = f"{_summary(members[0])}\n\n{_table(members[0], f'{section}.')}"
             parts.append(f"## `{section}`\n\n{text}")
         else:
-            parts.append(f"## `{section}`\n\n`{section}.kind` tells which of these it is.")
+            parts.append(f"## `{section}`\n\n`{section}.kind` selects one of these.")
             parts += [_kind(member, f"{section}.") for member in members]
     parts.append(
-        "## Encoders\n\nFor `model.node_encoder` and `model.edge_encoder`; `kind` tells which."
+        "## Encoders\n\nFor `model.node_encoder` and `model.edge_encoder`; `kind` selects one."
     )
     parts += [_kind(cls, "") for cls in alternatives(EncoderSpec)]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"

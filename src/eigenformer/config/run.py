@@ -49,19 +49,19 @@ class TrainingConfig(Settings):
     def check(self) -> None:
         require_positive(self, "batch_size", "epochs", "learning_rate", "eps", "gradient_clip")
         if not 0 <= self.warmup_epochs <= self.epochs:
-            raise ConfigError(f"warmup_epochs: {self.warmup_epochs:g} of {self.epochs} epochs")
+            raise ConfigError(f"warmup_epochs: {self.warmup_epochs:g} is not in [0, {self.epochs}]")
         if self.weight_decay < 0:
             raise ConfigError(f"weight_decay: must not be negative, got {self.weight_decay}")
         if not 0 <= self.freeze_norms_after <= 1:
             raise ConfigError(
-                f"freeze_norms_after: a share in [0, 1], got {self.freeze_norms_after}"
+                f"freeze_norms_after: must be in [0, 1], got {self.freeze_norms_after}"
             )
         if self.recompute_statistics < 0:
             raise ConfigError(
                 f"recompute_statistics: must not be negative, got {self.recompute_statistics}"
             )
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise ConfigError(f"betas: takes two numbers in [0, 1), got {self.betas}")
+            raise ConfigError(f"betas: expected two numbers in [0, 1), got {self.betas}")
 
     @property
     def epochs_before_freezing(self) -> int:

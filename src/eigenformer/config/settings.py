@@ -152,7 +152,7 @@ def _check_union_part(
             errors.append(error)
     if errors:
         raise errors[0]
-    raise ConfigError(f"{path}: {', '.join(values)} do not go together")
+    raise ConfigError(f"{path}: {', '.join(values)} cannot be combined")
 
 
 def _without_none(members: tuple[Any, ...]) -> tuple[Any, ...]:

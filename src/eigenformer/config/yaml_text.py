@@ -34,7 +34,7 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if names.count(key.value) > 1:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"'{key.value}' is there twice", key.start_mark
+                    None, None, f"'{key.value}' appears twice", key.start_mark
                 )
         return super().construct_mapping(node, deep)
 

@@ -121,5 +121,5 @@ class Model(nn.Module):
 
         model = load_model(folder)[0]
         if not isinstance(model, cls):
-            raise TypeError(f"{folder}: holds {type(model).__name__}, not {cls.__name__}")
+            raise TypeError(f"{folder}: contains {type(model).__name__}, not {cls.__name__}")
         return model

@@ -150,8 +150,8 @@ class Eigenformer(Model):
         """Writes ``model.safetensors`` and ``model.json``: weights and architecture."""
         if self.injected:
             raise ValueError(
-                f"{', '.join(self.injected)}: given as code, which a model folder does not hold; "
-                f"give such a part a name in options.py to save the model"
+                f"{', '.join(self.injected)}: given as code, which cannot be saved; "
+                f"give each part a name in options.py to save the model"
             )
         super().save(folder)
 

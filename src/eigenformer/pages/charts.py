@@ -12,7 +12,7 @@ from markupsafe import Markup
 from eigenformer.pages.page import render_macro
 
 _WIDTH, _HEIGHT, _SIDE = 460.0, 210.0, 360.0
-_NOTHING = Markup('<p class="hint">Not one number to draw.</p>')
+_NOTHING = Markup('<p class="hint">No numbers to draw.</p>')
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 14.0, 12.0, 38.0
 
 

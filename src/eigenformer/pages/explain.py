@@ -101,7 +101,7 @@ def explain_remark(explanation: Explanation) -> str:
         return ""
     names = _node_names(explanation)
     which = ", ".join(names[node] for node in explanation.unknown)
-    return f"The model's training had no atoms of the kind of {which}: do not trust this number."
+    return f"The training data had no atoms like {which}: do not trust this prediction."
 
 
 def _counts(drawing: Drawing) -> str:

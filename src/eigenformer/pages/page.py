@@ -77,7 +77,7 @@ def save_page(page: str, path: str | Path) -> None:
     """Writes a page atomically."""
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"{path}: a page is HTML; give a name that ends in .html")
+        raise ValueError(f"{path}: pages are HTML; use a name that ends in .html")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, page.encode("utf-8"))
 

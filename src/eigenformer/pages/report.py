@@ -77,15 +77,15 @@ def _notices(report: RunReport) -> list[str]:
     full = preset.original()
     if report.comparison and config.training.epochs != full.training.epochs:
         notices.append(
-            f"{config.training.epochs} epochs; the paper's schedule has {full.training.epochs}: "
-            f"figures are not of equal effort."
+            f"This run has {config.training.epochs} epochs, the paper's schedule "
+            f"{full.training.epochs}: the results are not directly comparable."
         )
     if report.comparison and preset.variant_of:
         notices.append(
             f"{preset.name} is not the paper's {full.name}: {preset.described_changes()}."
         )
     if report.comparison and config.model != preset.model:
-        notices.append(f"The model is not that of the preset {preset.name}: its settings differ.")
+        notices.append(f"The model differs from the preset {preset.name} in its settings.")
     return notices
 
 
@@ -98,7 +98,7 @@ def _figures(report: RunReport) -> dict[str, str]:
         f"best validation {metric}": _number(best),
         "best epoch": _whole(summary.get("best_epoch")),
         "parameters": _whole(summary.get("parameters")),
-        "seconds an epoch": _number(summary.get("seconds_per_epoch"), 1),
+        "seconds per epoch": _number(summary.get("seconds_per_epoch"), 1),
         "peak memory": _number(summary.get("peak_memory_mb"), 0, " MB"),
     }
 
@@ -107,8 +107,8 @@ def _comparison_hint(report: RunReport) -> str:
     found = report.comparison
     if found is None:
         if not isinstance(report.summary.get("test"), int | float):
-            return "There is no test figure yet."
-        return "The paper reports nothing on these data."
+            return "There is no test result yet."
+        return "The paper reports no results for this data."
     better = "lower" if found.lower_is_better else "higher"
     return (
         f"{found.label}, test {found.metric}, {better} is better. This run in orange, "
@@ -182,7 +182,7 @@ def _example(target: Target, example: Example) -> dict[str, Any]:
     marked = target.wrong(example.prediction, example.truth)
     lines = graph_lines(target, example.prediction, example.truth)
     if len(marked):
-        lines = [f"{len(marked)} of {len(example.prediction)} nodes wrong, marked"]
+        lines = [f"{len(marked)} of {len(example.prediction)} nodes wrong (marked)"]
     name = example.subject.name
     return {
         "name": name,
@@ -229,7 +229,7 @@ def _network(config: RunConfig) -> dict[str, str]:
         "layers × heads": f"{model.layers} × {model.heads}",
         "width d, φ width p": f"{model.hidden_dim}, {model.phi_width}",
         "feature attention": "yes" if model.feature_attention else "no",
-        "dropout, of attention": f"{model.dropout:g}, {model.attention_dropout:g}",
+        "dropout, attention dropout": f"{model.dropout:g}, {model.attention_dropout:g}",
         "frequencies in training": _frequencies(model, config.data.num_frequencies),
     }
 
