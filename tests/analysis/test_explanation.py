@@ -36,7 +36,7 @@ def test_the_runs_own_graphs_have_their_truth(run: Path) -> None:
     assert found.truth is not None
     assert found.truth.shape == (1, 1)
     assert np.isfinite(found.truth).all()
-    with pytest.raises(DataError, match="graph 6 of 'test': there are 6"):
+    with pytest.raises(DataError, match="graph 6: 'test' has 6 graphs"):
         explain(TrainedModel.open(run), "test", index=6)
 
 

@@ -25,7 +25,7 @@ def test_a_table_is_a_subject_with_an_index(tmp_path: Path) -> None:
     table = tmp_path / "m.csv"
     table.write_text("smiles\nCC\nCCO\n")
     assert find_graph(str(table), 1).drawing.labels == ("C", "C", "O")
-    with pytest.raises(DataError, match="graph 2: there are 2"):
+    with pytest.raises(DataError, match="graph 2: the data has 2 graphs"):
         find_graph(str(table), 2)
 
 

@@ -142,7 +142,7 @@ TABLE = "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 11))
 @pytest.mark.parametrize(
     ("form", "options", "message"),
     [
-        ("table", ("--no-spectra", "--k", "3"), "--num-frequencies, --workers: of spectra"),
+        ("table", ("--no-spectra", "--k", "3"), "--num-frequencies, --workers: cannot be combined"),
         ("table", ("--raw-dir", "."), "--raw-dir: for benchmarks"),
         ("table", ("--undirected",), "undirected: does not apply to a table of molecules"),
         (
@@ -205,6 +205,6 @@ def test_without_a_split_there_is_a_hint(tmp_path, capsys):
     assert run(*arguments) == 0
     out = capsys.readouterr().out
     assert "graphs      10 (not split)" in out
-    assert "--split-by random makes one" in out
+    assert "--split-by random creates one" in out
     assert run(*arguments, "--split-by", "random") == 0
     assert "no split" not in capsys.readouterr().out

@@ -14,7 +14,7 @@ def test_a_run_beside_an_untrained_model(run, capsys):
     assert "| head | " in printed
     assert "layers: 5 graphs of train; gradients: " in printed
     assert "most heads still have the nearly uniform attention" in printed
-    assert "a larger --model.phi_gain than 1" in printed
+    assert "a --model.phi_gain above 1" in printed
 
 
 def test_mistakes_are_told(run, tmp_path, capsys):

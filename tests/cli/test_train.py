@@ -150,7 +150,7 @@ def test_precision(table, tmp_path, precision):
         (["zinc", "--preset", "zink"], "the nearest is 'zinc"),
         (["zinc", "--model.layrs", "3"], "--model.layrs: unknown; the nearest is 'model.layers'"),
         (["zinc", "--modle.layers", "3"], "the nearest is 'model'"),
-        (["zinc", "--layers", "3"], "it is --model.layers"),
+        (["zinc", "--layers", "3"], "use --model.layers"),
         (["zinc", "--epoch", "3"], "the nearest is 'epochs'"),
         (["zinc", "--model.layers", "many"], "model.layers: expected int, got 'many'"),
         (["zinc", "--target", "y"], "for your own data"),

@@ -36,7 +36,7 @@ def test_the_run_stands_out_among_the_papers_models(report: RunReport) -> None:
     page = report_page(replace(report, comparison=Comparison("ZINC", "MAE", True, 3, ranks)))
     assert "0.070 ± 0.004" in page
     assert '<tr class="ours"><th scope="row">this run</th><td class="figure">0.140</td>' in page
-    assert "3 epochs; the paper&#39;s schedule has 2000" in page
+    assert "3 epochs, the paper&#39;s schedule 2000" in page
     assert "differs from the preset zinc" in page
 
 
