@@ -50,7 +50,7 @@ def test_a_page_is_html(run, tmp_path, capsys):
     [
         (["C1CC"], "'C1CC'"),
         (["nowhere/graphs.csv"], "no such file"),
-        (["CC", "--index", "3"], "one molecule"),
+        (["CC", "--index", "3"], "a SMILES is one graph"),
         (["test", "--index", "99"], "graph 99: 'test' has 6 graphs"),
         (["C" * 700], "too many to draw"),
     ],
