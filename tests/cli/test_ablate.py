@@ -39,7 +39,7 @@ def test_degree_scaler_of_own_data_with_two_seeds(table, tmp_path, capsys):
         (["frequencies", "zinc", "--fractions", "0"], "must be in (0, 1]"),
         (
             ["degree-scaler", "pattern", "--model.degree_scaler", "none"],
-            "what the variants change",
+            "the variants change it",
         ),
     ],
 )

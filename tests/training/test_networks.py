@@ -127,7 +127,7 @@ def test_a_model_is_loaded_as_what_it_is(tmp_path: Path) -> None:
 
     MessagePassing(config()).save(tmp_path)
     assert isinstance(Model.load(tmp_path), MessagePassing)
-    with pytest.raises(TypeError, match="holds MessagePassing, not Eigenformer"):
+    with pytest.raises(TypeError, match="contains MessagePassing, not Eigenformer"):
         Eigenformer.load(tmp_path)
 
 
