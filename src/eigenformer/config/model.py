@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
+
+from typing_extensions import Self
 
 from eigenformer.config.settings import ConfigError, Settings, require_positive
 from eigenformer.nearest import unknown

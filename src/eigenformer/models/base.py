@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import global_add_pool, global_mean_pool
+from typing_extensions import Self
 
 from eigenformer.config import ModelConfig, NetworkConfig
 from eigenformer.encoders import FeatureEncoder, checked_features

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, cast, overload
+from typing import Any, Literal, NamedTuple, cast, overload
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
+from typing_extensions import Self
 
 from eigenformer.batch_norm import check_batch_norm
 from eigenformer.config import EigenformerConfig, load_preset
@@ -110,10 +111,10 @@ class Eigenformer(Model):
         )
         if config.norm_shared:
             for layer in self.layers[1:]:
-                for norm in ("norm1", "norm2"):
-                    first = getattr(self.layers[0], norm)
-                    getattr(layer, norm).weight = first.weight
-                    getattr(layer, norm).bias = first.bias
+                for name in ("norm1", "norm2"):
+                    first = getattr(self.layers[0], name)
+                    getattr(layer, name).weight = first.weight
+                    getattr(layer, name).bias = first.bias
         self.head = (
             make_head(d, config.out_channels, config.head_layers)
             if head is None
