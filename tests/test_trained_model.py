@@ -68,7 +68,7 @@ def test_an_own_folder_called_zinc_is_own_data_everywhere(
 def test_a_network_without_spectra(
     zinc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["train", "./zinc", "--out", "run", *SMALL, "--model.kind", "message_passing"]
+    command = ["train", "./zinc", "--out", "run", *SMALL, "--model.kind", "gine"]
     assert main(command) == 0
     assert not (tmp_path / "cache" / "spectra").exists()
     assert main(["evaluate", "run"]) == 0

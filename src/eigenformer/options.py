@@ -31,8 +31,8 @@ FEED_FORWARDS = {"mlp": "eigenformer.feed_forward:FeedForward"}
 LOCAL_BRANCHES = {"gine": "eigenformer.local_branch:LocalBranch"}
 """The class of each local branch of a layer, by name."""
 
-Convolution = Literal["gcn", "gin", "gine", "gated", "gps"]
-"""The type of the layers of a message-passing network."""
+LocalNetwork = Literal["gine", "gatedgcn"]
+"""The messages along edges beside the attention of GPS."""
 
 InitialBias = Literal["random", "targets"]
 """The initial bias of the head: random, or fitted to the training targets."""

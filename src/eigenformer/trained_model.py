@@ -15,6 +15,7 @@ from eigenformer.config import BenchmarkData, ConfigError, DataConfig, InputForm
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS
+from eigenformer.data.encodings import with_encoding_in_memory
 from eigenformer.data.errors import DataError
 from eigenformer.data.molecules import (
     MoleculeGraph,
@@ -144,7 +145,7 @@ class TrainedModel:
                 )
             config = config.replace(**(columns or {}))
         split = split or self.default_split(dataset)
-        data = load_data(config, workspace, self.model.needs_spectrum)
+        data = load_data(config, workspace, *self.model.config.needs)
         if dataset is not None:
             check_columns(self.input_format, data.archive, dataset)
             data = self._understood(data)
@@ -175,7 +176,9 @@ class TrainedModel:
         return self.target.in_units(torch.cat(parts) if parts else empty)
 
     def dataset(self, archive: GraphArchive) -> GraphDataset:
-        """Returns the graphs of an archive as model inputs, with their spectra if needed."""
+        """Returns the graphs of an archive as model inputs, with all that the model needs."""
+        if (encoding := self.model.config.needs.encoding) is not None:
+            archive = with_encoding_in_memory(archive, encoding)
         if not self.model.needs_spectrum:
             return GraphDataset(archive)
         return GraphDataset(archive, memory_spectra(archive, self.input_format.num_frequencies))

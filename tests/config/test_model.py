@@ -110,9 +110,9 @@ def test_the_kind_tells_the_network():
     preset = load_preset("zinc")
     data = {"dataset": "zinc", "kind": "benchmark"}
     values = {"data": data, "preset": "zinc", "training": preset.training.to_dict()}
-    model = {**SETTINGS, "kind": "message_passing", "convolution": "gcn"}
+    model = {**SETTINGS, "kind": "gcn"}
     config = RunConfig.from_dict({**values, "model": model}).model
-    assert (config.convolution, config.needs_spectrum) == ("gcn", False)
+    assert (config.kind, config.needs) == ("gcn", (False, None))
     assert RunConfig.from_dict({**values, "model": preset.model.to_dict()}).model == preset.model
     with pytest.raises(ConfigError, match="model.kind: 'eigen': unknown; .* 'eigenformer'"):
         RunConfig.from_dict({**values, "model": {**model, "kind": "eigen"}})

@@ -49,7 +49,7 @@ def test_the_lowest_frequencies_in_whole_eigenspaces(saved, small_chunks, k):
 def test_nothing_is_done_twice(saved, monkeypatch):
     first = spectra_of(saved)
     before = {file: file.stat().st_mtime_ns for file in first.path.iterdir()}
-    monkeypatch.setattr(module, "_solve", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(module, "solve", lambda *_: pytest.fail("computed again"))
     spectra_of(saved)
     assert before == {file: file.stat().st_mtime_ns for file in first.path.iterdir()}
 
@@ -127,7 +127,7 @@ class Killed(Exception):
 
 def interrupted(saved, monkeypatch, chunks):
     """Computes some chunks, then dies."""
-    solve, calls = module._solve, []
+    solve, calls = module.solve, []
 
     def dying(*arguments):
         if len(calls) == chunks:
@@ -136,7 +136,7 @@ def interrupted(saved, monkeypatch, chunks):
         return solve(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_solve", dying)
+        patch.setattr(module, "solve", dying)
         with pytest.raises(Killed):
             spectra_of(saved)
 
@@ -152,13 +152,13 @@ def test_a_killed_process_leaves_nothing_that_is_believed(saved, small_chunks, m
 
 
 def test_two_at_once_compute_once(saved, monkeypatch, small_chunks):
-    solve, calls, results = module._solve, [], []
+    solve, calls, results = module.solve, [], []
 
     def counting(*arguments):
         calls.append(arguments)
         return solve(*arguments)
 
-    monkeypatch.setattr(module, "_solve", counting)
+    monkeypatch.setattr(module, "solve", counting)
     threads = [threading.Thread(target=lambda: results.append(spectra_of(saved))) for _ in range(3)]
     for thread in threads:
         thread.start()

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
         folder = RunFolder.open(arguments.resume)
         folder.check_resumable()  # before any long work
         config = folder.read_config()
-        data = load_data(config.data, workspace, config.model.needs_spectrum)
+        data = load_data(config.data, workspace, *config.model.needs)
         resume_run(arguments.resume, config, data, workspace.reporter)
         return
     if "dataset" not in wanted.get("data", {}):

@@ -1,19 +1,19 @@
-"""Model settings: one class per network, which also names the class that implements it."""
+"""Settings of encoders, of every network, and of the Eigenformer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from typing_extensions import Self
 
+from eigenformer.config.encodings import EncodingSpec
 from eigenformer.config.settings import ConfigError, Settings, require_positive
 from eigenformer.nearest import unknown
 from eigenformer.options import (
     FEED_FORWARDS,
     LOCAL_BRANCHES,
     NORMS,
-    Convolution,
     DegreeScaling,
     FrequencyDraw,
     Pooling,
@@ -101,6 +101,13 @@ class OnesSpec(Settings):
 EncoderSpec = EmbeddingSpec | CategoricalSpec | LinearSpec | OnesSpec
 
 
+class Needs(NamedTuple):
+    """What is computed for the graphs of a network before training, and kept."""
+
+    spectrum: bool = False
+    encoding: EncodingSpec | None = None
+
+
 @dataclass(frozen=True)
 class NetworkConfig(Settings):
     """Settings that all networks have in common.
@@ -120,9 +127,6 @@ class NetworkConfig(Settings):
     network: ClassVar[str]
     """Class of the model as ``module:class``, imported when a model is built."""
 
-    needs_spectrum: ClassVar[bool] = False
-    """Whether graphs need a spectrum. If not, none is computed."""
-
     node_encoder: EncoderSpec
     out_channels: int = 1
     edge_encoder: EncoderSpec | None = None
@@ -140,6 +144,11 @@ class NetworkConfig(Settings):
             and self.node_encoder.no_edge_type is not None
         ):
             raise ConfigError("node_encoder.no_edge_type: only for edge_encoder")
+
+    @property
+    def needs(self) -> Needs:
+        """What graphs need beside their features; nothing else is computed."""
+        return Needs()
 
     def tiny(self) -> Self:
         """Returns the smallest network with the same inputs and the same number of outputs."""
@@ -190,8 +199,6 @@ class EigenformerConfig(NetworkConfig):
     """
 
     network: ClassVar[str] = "eigenformer.models.eigenformer:Eigenformer"
-    needs_spectrum: ClassVar[bool] = True
-
     heads: int = 8
     phi_width: int = 28
     phi_depth: int = 2
@@ -246,54 +253,11 @@ class EigenformerConfig(NetworkConfig):
         if self.norm_shared and not self.norm_affine:
             raise ConfigError("norm_shared: there is nothing to share without norm_affine")
 
+    @property
+    def needs(self) -> Needs:
+        """What graphs need beside their features: their spectra."""
+        return Needs(spectrum=True)
+
     def tiny(self) -> Self:
         """Returns the smallest Eigenformer with the same inputs and the same number of outputs."""
         return self.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
-
-
-@dataclass(frozen=True)
-class MessagePassingConfig(NetworkConfig):
-    """A message-passing network from PyG, which needs no spectrum.
-
-    Args:
-        node_encoder: How node features become vectors.
-        out_channels: Number of predicted values per graph or node.
-        edge_encoder: How edge features become vectors, for the convolutions that use them:
-            ``gine``, ``gated`` and ``gps``.
-        layers: Number of layers L.
-        hidden_dim: Width d of nodes and edges; for ``gps``, a multiple of ``heads``.
-        dropout: Dropout on nodes.
-        pooling: How nodes are pooled into a graph: ``sum``, ``mean``, or ``none`` for node tasks.
-        convolution: Kind of the layers: ``gcn``, ``gin``, ``gine``, ``gated`` or ``gps``.
-        heads: Number of attention heads per layer, for ``gps`` only.
-        attention_dropout: Dropout on attention weights, for ``gps`` only.
-    """
-
-    network: ClassVar[str] = "eigenformer.models.message_passing:MessagePassing"
-
-    convolution: Convolution = "gine"
-    heads: int = 4
-    attention_dropout: float = 0.0
-    kind: Literal["message_passing"] = "message_passing"
-
-    def check(self) -> None:
-        super().check()
-        require_positive(self, "heads")
-        if not 0 <= self.attention_dropout < 1:
-            raise ConfigError(f"attention_dropout: must be in [0, 1), got {self.attention_dropout}")
-        if self.convolution != "gps" and (self.heads, self.attention_dropout) != (4, 0.0):
-            raise ConfigError(
-                f"heads, attention_dropout: '{self.convolution}' has no attention, only gps does"
-            )
-        if self.convolution == "gps" and self.hidden_dim % self.heads:
-            raise ConfigError(
-                f"hidden_dim: {self.hidden_dim} is not a multiple of heads, {self.heads}"
-            )
-
-    def tiny(self) -> Self:
-        """Returns the smallest network with the same inputs and the same number of outputs."""
-        return self.replace(layers=1, hidden_dim=self.heads)
-
-
-ModelConfig = EigenformerConfig | MessagePassingConfig
-"""The settings of all networks; ``kind`` tells them apart."""

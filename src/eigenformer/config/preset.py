@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
-from eigenformer.config.model import ModelConfig
+from eigenformer.config.networks import ModelConfig
 from eigenformer.config.run import TrainingConfig
 from eigenformer.config.settings import ConfigError, Settings, merge
 from eigenformer.config.yaml_text import parse_yaml

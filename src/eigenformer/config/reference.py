@@ -11,6 +11,7 @@ import re
 import types
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from eigenformer.config.encodings import EncodingSpec
 from eigenformer.config.model import EncoderSpec
 from eigenformer.config.run import RunConfig
 from eigenformer.config.settings import Settings, alternatives, setting_types
@@ -43,6 +44,10 @@ def settings_page() -> str:
         "## Encoders\n\nFor `model.node_encoder` and `model.edge_encoder`; `kind` selects one."
     )
     parts += [_kind(cls, "") for cls in alternatives(EncoderSpec)]
+    parts.append(
+        "## Encodings\n\nFor `model.encoding` of networks that have it; `kind` selects one."
+    )
+    parts += [_kind(cls, "") for cls in alternatives(EncodingSpec)]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
@@ -74,10 +79,13 @@ def _summary(cls: type[Settings]) -> str:
 
 
 def _arguments(cls: type[Settings]) -> dict[str, str]:
-    """Returns the descriptions in the ``Args:`` section of a docstring by name."""
-    _, _, text = (inspect.getdoc(cls) or "").partition("Args:\n")
-    found = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", text, re.M)
-    return {name: re.sub(r"\s+", " ", words).replace("``", "`") for name, words in found}
+    """Returns the descriptions in the ``Args:`` sections of a class and its bases by name."""
+    texts: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        _, _, text = inspect.cleandoc(base.__doc__ or "").partition("Args:\n")
+        found = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", text, re.M)
+        texts |= {name: re.sub(r"\s+", " ", words).replace("``", "`") for name, words in found}
+    return texts
 
 
 def _type(annotation: Any) -> str:
@@ -86,7 +94,11 @@ def _type(annotation: Any) -> str:
         return ", ".join(f"`{member}`" for member in members)
     if origin in (Union, types.UnionType):
         if any(isinstance(m, type) and issubclass(m, Settings) for m in members):
-            what = "an encoder" if set(alternatives(EncoderSpec)) <= set(members) else "settings"
+            named = {"an encoder": EncoderSpec, "an encoding": EncodingSpec}
+            fitting = (
+                name for name, kinds in named.items() if {*alternatives(kinds)} <= {*members}
+            )
+            what = next(fitting, "settings")
             return what + (" or null" if type(None) in members else "")
         return " or ".join("null" if m is type(None) else _type(m) for m in members)
     if origin is tuple:
@@ -102,6 +114,8 @@ def _default(field: dataclasses.Field[Any]) -> str:
         return "—"
     if value is None:
         return "null"
+    if isinstance(value, Settings):
+        return f"`{value.to_dict()['kind']}`"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"`{list(value) if isinstance(value, tuple) else value}`"

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from eigenformer.config.data import DataConfig
-from eigenformer.config.model import ModelConfig
+from eigenformer.config.networks import ModelConfig
 from eigenformer.config.settings import ConfigError, Settings, require_positive
 from eigenformer.options import Backend, InitialBias, Precision
 

@@ -1,4 +1,4 @@
-"""Raw files → archive → spectra. Steps that are already done are skipped."""
+"""Raw files → archive → spectra and encodings. Steps that are already done are skipped."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenformer.config import ReadOptions, SplitOptions
+from eigenformer.config import EncodingSpec, ReadOptions, SplitOptions
 from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.benchmarks import BENCHMARKS, benchmark, builder
 from eigenformer.data.building import build_archive, changed_files, named_files
+from eigenformer.data.encodings import with_encoding
 from eigenformer.data.errors import DamagedError, DataError, Problem
 from eigenformer.data.reading import check_used, own_files, read_own
 from eigenformer.data.spectra import Spectra, spectra_of
@@ -56,6 +57,7 @@ def prepare(
     seed: int = 0,
     official: bool = False,
     with_spectra: bool = True,
+    encoding: EncodingSpec | None = None,
 ) -> Prepared:
     """Prepares a benchmark for training. Existing, undamaged results are reused.
 
@@ -67,6 +69,7 @@ def prepare(
         seed: The random seed, for ``pattern`` and ``cluster``.
         official: Download the published graphs of ``pattern`` and ``cluster``.
         with_spectra: Whether to compute the spectra.
+        encoding: An encoding to add to the graphs.
     """
     benchmark(name)
     _check_count(num_frequencies)
@@ -82,10 +85,10 @@ def prepare(
         workspace.reporter,
         partial(workspace.fetch, name, make.layouts) if make.layouts else None,
     )
-    spectra = None
+    folder, spectra = workspace.spectra_dir, None
     if with_spectra:
-        spectra = _spectra(archive, num_frequencies, workspace.spectra_dir, workspace)
-    return Prepared(name, archive, spectra)
+        spectra = _spectra(archive, num_frequencies, folder, workspace)
+    return Prepared(name, _encoded(archive, encoding, folder, workspace), spectra)
 
 
 def folder_name(name: str, size: int | None = None, seed: int = 0, official: bool = False) -> str:
@@ -109,6 +112,7 @@ def prepare_own(
     split: SplitOptions | None = None,
     num_frequencies: int | None = None,
     with_spectra: bool = True,
+    encoding: EncodingSpec | None = None,
 ) -> Prepared:
     """Prepares the user's own graphs for training. Rows that gave no graph are reported.
 
@@ -120,6 +124,7 @@ def prepare_own(
         split: How to split the graphs (default: the split in the data, if there is one).
         num_frequencies: Keep this many of the lowest frequencies (default: all).
         with_spectra: Whether to compute the spectra.
+        encoding: An encoding to add to the graphs.
     """
     path, options, split = Path(path), options or ReadOptions(), split or SplitOptions()
     workspace = workspace or Workspace.resolve()
@@ -149,13 +154,21 @@ def prepare_own(
         kept = f"{len(archive)} graphs read; the archive's meta['rejected'] lists the rejected rows"
         reporter.notice(f"{path}: {len(rejected)} rows rejected, {kept}")
     spectra = _spectra(archive, num_frequencies, folder, workspace) if with_spectra else None
-    return Prepared(name, archive, spectra)
+    return Prepared(name, _encoded(archive, encoding, folder, workspace), spectra)
 
 
 def _spectra(
     archive: GraphArchive, num_frequencies: int | None, folder: Path | None, workspace: Workspace
 ) -> Spectra:
     return spectra_of(archive, num_frequencies, folder, workspace.workers, workspace.reporter)
+
+
+def _encoded(
+    archive: GraphArchive, encoding: EncodingSpec | None, folder: Path | None, workspace: Workspace
+) -> GraphArchive:
+    if encoding is None:
+        return archive
+    return with_encoding(archive, encoding, folder, workspace.workers, workspace.reporter)
 
 
 def _check_count(num_frequencies: int | None) -> None:

@@ -122,7 +122,7 @@ def memory_spectra(
     archive: GraphArchive, num_frequencies: int | None = None, workers: int | None = None
 ) -> Spectra:
     """Computes the spectra of an archive in memory, without a cache."""
-    spectra = _solve(archive, np.arange(len(archive)), num_frequencies, workers)
+    spectra = solve(archive, np.arange(len(archive)), num_frequencies, workers)
     counts = np.array([len(s.eigenvalues) for s in spectra], dtype=np.int32)
     empty = np.zeros(0, np.float32)
     return Spectra(
@@ -163,11 +163,14 @@ def cache_folder(
     archive: GraphArchive, num_frequencies: int | None, folder: Path | None = None
 ) -> Path:
     """Returns the cache folder for these graphs and settings."""
-    if folder is None:
-        if archive.path is None:
-            raise DataError("an archive in memory has no cache folder: save it, or pass a folder")
-        folder = archive.path.parent / "spectra"
-    return folder / _key(archive.structure_hash(), num_frequencies)
+    return (folder or default_folder(archive)) / _key(archive.structure_hash(), num_frequencies)
+
+
+def default_folder(archive: GraphArchive) -> Path:
+    """Returns the folder of an archive's caches if none is given: ``spectra``, beside it."""
+    if archive.path is None:
+        raise DataError("an archive in memory has no cache folder: save it, or pass a folder")
+    return archive.path.parent / "spectra"
 
 
 def _key(structure: hashlib._Hash, num_frequencies: int | None) -> str:
@@ -220,8 +223,8 @@ def _compute(
             GrowingArray(folder / "eigenvectors.npy") as vectors,
             reporter.step("spectra", len(archive)) as step,
         ):
-            for start, end in _chunks(archive.num_nodes[order], num_frequencies):
-                spectra = _solve(archive, order[start:end], num_frequencies, workers)
+            for start, end in chunks_of(archive.num_nodes[order], num_frequencies):
+                spectra = solve(archive, order[start:end], num_frequencies, workers)
                 for spectrum in spectra:
                     values.append(spectrum.eigenvalues.numpy())
                     vectors.append(spectrum.eigenvectors.numpy())
@@ -246,7 +249,7 @@ def _starts(lengths: np.ndarray) -> np.ndarray:
     return np.cumsum(lengths, dtype=np.int64) - lengths
 
 
-def _chunks(sizes: np.ndarray, num_frequencies: int | None) -> list[tuple[int, int]]:
+def chunks_of(sizes: np.ndarray, num_frequencies: int | None) -> list[tuple[int, int]]:
     """Returns ranges of graphs, sorted by size, whose eigenvectors fill about one chunk each."""
     entries = np.cumsum(sizes * np.minimum(sizes, num_frequencies or np.iinfo(np.int64).max))
     chunks, start = [], 0
@@ -259,9 +262,10 @@ def _chunks(sizes: np.ndarray, num_frequencies: int | None) -> list[tuple[int, i
     return chunks
 
 
-def _solve(
+def solve(
     archive: GraphArchive, graphs: np.ndarray, num_frequencies: int | None, workers: int | None
 ) -> list[Spectrum]:
+    """Computes the spectra of some graphs of an archive in float64, in the given order."""
     import torch
 
     from eigenformer.spectrum import laplacian_spectra

@@ -8,14 +8,13 @@ import torch
 
 from eigenformer.config import ConfigError, EigenformerConfig, RunConfig
 from eigenformer.models import build_model, comparable
-from eigenformer.options import Convolution
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loading import TrainingData
 from eigenformer.training.predicting import evaluate
 from eigenformer.training.scores import Score
 from eigenformer.training.seeding import derived_seed
 
-NETWORKS: tuple[Convolution, ...] = ("gcn", "gin")
+NETWORKS = ("gcn", "gin")
 """The networks that an Eigenformer is compared with."""
 
 
@@ -34,7 +33,7 @@ class Compared:
     test: float
 
 
-def train_comparable(convolution: Convolution, config: RunConfig, data: TrainingData) -> Compared:
+def train_comparable(network: str, config: RunConfig, data: TrainingData) -> Compared:
     """Trains a network of comparable size and tests it.
 
     Optimiser, schedule, batches, seed and the choice of the best epoch are those of the run.
@@ -42,13 +41,13 @@ def train_comparable(convolution: Convolution, config: RunConfig, data: Training
     if not isinstance(config.model, EigenformerConfig):
         raise ConfigError("model.kind: only an Eigenformer can be compared with other networks")
     torch.manual_seed(derived_seed(config.seed, "weights"))
-    model = build_model(comparable(convolution, config.model))
+    model = build_model(comparable(network, config.model))
     fit_in_memory(model, data.target, config, data.dataset("train"), data.dataset("val"))
     metric = data.target.metric
     test = evaluate(
         *(model, data.dataset("test"), data.target, config.training.batch_size), (metric,)
     )
-    return Compared(convolution.upper(), model.num_parameters(), test[metric])
+    return Compared(network.upper(), model.num_parameters(), test[metric])
 
 
 def majority(data: TrainingData) -> Compared:

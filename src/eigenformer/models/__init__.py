@@ -1,7 +1,7 @@
 """The networks: each takes a batch of graphs and returns predictions.
 
 A network consists of a :class:`Model` in a file here and a class of settings in
-``config/model.py``, which names that model.
+``config/networks.py``, which names that model.
 """
 
 from __future__ import annotations
@@ -14,18 +14,40 @@ if TYPE_CHECKING:
     from eigenformer.config import NetworkConfig
     from eigenformer.models.base import Model
     from eigenformer.models.eigenformer import Eigenformer
-    from eigenformer.models.message_passing import MessagePassing, comparable
+    from eigenformer.models.gps import GPS
+    from eigenformer.models.graphormer import Graphormer
+    from eigenformer.models.grit import Grit
+    from eigenformer.models.message_passing import MessagePassing
+    from eigenformer.models.peer import Peer
+    from eigenformer.models.sizes import comparable
+    from eigenformer.models.transformer import Transformer
     from eigenformer.options import Backend
 
-__all__ = ["Eigenformer", "MessagePassing", "Model", "build_model", "comparable"]
+__all__ = [
+    "GPS",
+    "Eigenformer",
+    "Graphormer",
+    "Grit",
+    "MessagePassing",
+    "Model",
+    "Peer",
+    "Transformer",
+    "build_model",
+    "comparable",
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Eigenformer": "eigenformer.models.eigenformer",
+        "GPS": "eigenformer.models.gps",
+        "Graphormer": "eigenformer.models.graphormer",
+        "Grit": "eigenformer.models.grit",
         "MessagePassing": "eigenformer.models.message_passing",
         "Model": "eigenformer.models.base",
-        "comparable": "eigenformer.models.message_passing",
+        "Peer": "eigenformer.models.peer",
+        "Transformer": "eigenformer.models.transformer",
+        "comparable": "eigenformer.models.sizes",
     },
 )
 

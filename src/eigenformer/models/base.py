@@ -44,7 +44,7 @@ class Model(nn.Module):
     @property
     def needs_spectrum(self) -> bool:
         """Whether graphs need a spectrum."""
-        return self.config.needs_spectrum
+        return self.config.needs.spectrum
 
     def forward(self, batch: Data) -> Tensor:
         """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""

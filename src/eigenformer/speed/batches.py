@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import coalesce, remove_self_loops
 
-from eigenformer.config import EncoderSpec
+from eigenformer.config import EncoderSpec, EncodingSpec, ModelConfig
 from eigenformer.spectrum import LaplacianSpectrum
 from eigenformer.speed.setups import WORKLOADS, Setup, Workload
 
@@ -35,9 +35,23 @@ def make_batch(setup: Setup) -> Batch:
     else:
         sizes = torch.linspace(load.low, load.high, load.graphs).round().long().tolist()
         graphs = [_random_graph(n, load.degree) for n in sizes]
+    config = setup.config()
     for graph in graphs:
-        _add_features(graph, setup)
-    return Batch.from_data_list(spectrum.many(graphs))
+        _add_features(graph, config)
+    if config.needs.encoding is not None:
+        graphs = _encoded(graphs, config.needs.encoding)
+    return Batch.from_data_list(spectrum.many(graphs) if _spectral(setup) else graphs)
+
+
+def _spectral(setup: Setup) -> bool:
+    return setup.part == "attention" or setup.config().needs.spectrum
+
+
+def _encoded(graphs: list[Data], encoding: EncodingSpec) -> list[Data]:
+    from eigenformer.data.archive import GraphArchive
+    from eigenformer.data.encodings import with_encoding_in_memory
+
+    return with_encoding_in_memory(GraphArchive.from_data_list(graphs), encoding).to_data_list()
 
 
 def _from_archive(folder: str, load: Workload) -> list[Data]:
@@ -60,9 +74,8 @@ def _random_graph(nodes: int, degree: float) -> Data:
     return Data(edge_index=edges, num_nodes=nodes)
 
 
-def _add_features(graph: Data, setup: Setup) -> None:
+def _add_features(graph: Data, config: ModelConfig) -> None:
     """Adds random features that fit the encoders of the model, if features are missing."""
-    config = setup.config()
     for name, spec, rows in (
         ("x", config.node_encoder, graph.num_nodes or 0),
         ("edge_attr", config.edge_encoder, graph.num_edges),

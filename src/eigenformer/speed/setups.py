@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eigenformer.config import EigenformerConfig, load_preset
+from eigenformer.config import EigenformerConfig, ModelConfig, load_preset, networks, presets
+from eigenformer.models import comparable
 
 BACKENDS = ("literal", "torch", "native")
-PEERS = ("gps", "gated", "gine")
+PEERS = tuple(name for name in networks() if name != "eigenformer")
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,24 @@ class Setup:
     nodes: int | None = None
     changes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    def config(self) -> EigenformerConfig:
-        """Returns the architecture that is measured, or that the peers are compared with."""
+    def eigenformer(self) -> EigenformerConfig:
+        """Returns the Eigenformer that is measured, or that the peers are compared with."""
         config = load_preset(WORKLOADS[self.workload].preset).model.replace(**self.changes)
         assert isinstance(config, EigenformerConfig)
         return config
+
+    def config(self) -> ModelConfig:
+        """Returns the architecture that is measured.
+
+        A peer has the settings of its preset. Without a preset for these graphs, it is as large as
+        the Eigenformer.
+        """
+        if self.model not in PEERS:
+            return self.eigenformer()
+        preset = f"{WORKLOADS[self.workload].preset}-{self.model}"
+        if preset in presets():
+            return load_preset(preset).model
+        return comparable(self.model, self.eigenformer())
 
 
 def steps(archives: dict[str, str | None], threads: Sequence[int]) -> Iterator[Setup]:
@@ -106,7 +120,7 @@ def growth() -> Iterator[tuple[str, int, Setup]]:
 
 def literal_gigabytes(setup: Setup) -> float:
     """Estimates the memory of the literal kernel: three tensors of B·H·N²·p numbers per layer."""
-    config, load = setup.config(), WORKLOADS[setup.workload]
+    config, load = setup.eigenformer(), WORKLOADS[setup.workload]
     graphs, nodes = (load.graphs, load.high) if setup.nodes is None else (1, setup.nodes)
     layers = config.layers if setup.part == "step" else 1
     return 3 * 4 * layers * graphs * config.heads * nodes**2 * config.phi_width / 2**30

@@ -11,6 +11,7 @@ import numpy as np
 from eigenformer.config import (
     BenchmarkData,
     DataConfig,
+    EncodingSpec,
     InputFormat,
     OwnData,
     load_preset,
@@ -73,7 +74,10 @@ class TrainingData:
 
 
 def load_data(
-    config: DataConfig, workspace: Workspace | None = None, with_spectra: bool = True
+    config: DataConfig,
+    workspace: Workspace | None = None,
+    with_spectra: bool = True,
+    encoding: EncodingSpec | None = None,
 ) -> TrainingData:
     """Loads the data of a run, and prepares it first if necessary.
 
@@ -81,6 +85,7 @@ def load_data(
         config: The data settings.
         workspace: The folders of raw files and prepared graphs (default: from the environment).
         with_spectra: Whether the model needs spectra.
+        encoding: The encoding that the model needs.
     """
     workspace = workspace or Workspace.resolve()
     if isinstance(config, BenchmarkData):
@@ -92,12 +97,13 @@ def load_data(
             seed=config.generator_seed,
             official=config.official,
             with_spectra=with_spectra,
+            encoding=encoding,
         )
         archive = prepared.archive
         usable = np.ones(len(archive), dtype=bool)
         target = _target(config.dataset, archive, _BENCHMARK_METRICS.get(config.dataset))
     else:
-        prepared = _prepare_own(config, workspace, with_spectra)
+        prepared = _prepare_own(config, workspace, with_spectra, encoding)
         usable = _labelled(prepared.archive)
         path, reporter = Path(config.dataset), workspace.reporter
         _report_bad_rows(prepared.archive, usable, path, config.max_bad_rows, reporter)
@@ -134,7 +140,9 @@ def input_format(config: DataConfig, archive: GraphArchive) -> InputFormat:
     )
 
 
-def _prepare_own(config: OwnData, workspace: Workspace, with_spectra: bool) -> Prepared:
+def _prepare_own(
+    config: OwnData, workspace: Workspace, with_spectra: bool, encoding: EncodingSpec | None
+) -> Prepared:
     path, options = Path(config.dataset), config.reading()
     _check_exists(path, config.dataset)
     if is_table(path) and not config.targets:
@@ -153,6 +161,7 @@ def _prepare_own(config: OwnData, workspace: Workspace, with_spectra: bool) -> P
         workspace,
         num_frequencies=config.num_frequencies,
         with_spectra=with_spectra,
+        encoding=encoding,
     )
 
 

@@ -68,7 +68,7 @@ def plan(
     trunk = _of_kind(trunk, changes.get("kind", trunk.kind))
     draft = merge(trunk.to_dict(), {k: v for k, v in changes.items() if k not in _OF_DATA})
     drafted = RunConfig.from_dict({**wanted, **sections, "model": draft})
-    data = load_data(data_config, workspace, drafted.model.needs_spectrum)
+    data = load_data(data_config, workspace, *drafted.model.needs)
     for split in ("train", "val"):
         if not len(data.splits[split]):
             counts = ", ".join(f"{name} {len(graphs)}" for name, graphs in data.splits.items())
