@@ -31,6 +31,21 @@ FEED_FORWARDS = {"mlp": "eigenformer.feed_forward:FeedForward"}
 LOCAL_BRANCHES = {"gine": "eigenformer.local_branch:LocalBranch"}
 """The class of each local branch of a layer, by name."""
 
+NETWORK_NAMES = {
+    "eigenformer": "Eigenformer",
+    "gcn": "GCN",
+    "gin": "GIN",
+    "gine": "GINE",
+    "gat": "GAT",
+    "gatedgcn": "GatedGCN",
+    "pna": "PNA",
+    "transformer": "Transformer",
+    "gps": "GPS",
+    "grit": "GRIT",
+    "graphormer": "Graphormer",
+}
+"""How tables and figures write each network, by its ``kind``."""
+
 LocalNetwork = Literal["gine", "gatedgcn"]
 """The messages along edges beside the attention of GPS."""
 

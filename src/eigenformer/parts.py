@@ -43,15 +43,17 @@ def make_local_branch(
     return _maker("local_branch", branch, LOCAL_BRANCHES)(channels, edge_features, dropout)
 
 
-def make_head(channels: int, out_channels: int, layers: int = 1) -> nn.Module:
+def make_head(
+    channels: int, out_channels: int, layers: int = 1, narrowing: bool = True
+) -> nn.Module:
     """Makes a head, which maps a graph or a node to its predictions.
 
-    A head is a linear map, or a network in which each hidden layer has half the width of the
-    previous one and a ReLU.
+    A head is a linear map, or a network with ReLUs in which each hidden layer has half the width of
+    the previous one or, if it is not ``narrowing``, the same width.
     """
     modules: list[nn.Module] = []
     for _ in range(layers - 1):
-        narrower = max(channels // 2, 1)
+        narrower = max(channels // 2, 1) if narrowing else channels
         modules += [nn.Linear(channels, narrower), nn.ReLU()]
         channels = narrower
     last = nn.Linear(channels, out_channels)

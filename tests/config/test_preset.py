@@ -12,8 +12,9 @@ from eigenformer.config import (
     presets,
 )
 
-PAPER = [name for name in presets() if not load_preset(name).variant_of]
 VARIANTS = [name for name in presets() if load_preset(name).variant_of]
+OTHERS = [name for name in presets() if load_preset(name).model.kind != "eigenformer"]
+PAPER = [name for name in presets() if name not in (*VARIANTS, *OTHERS)]
 
 
 def test_the_paper_has_fourteen():
@@ -38,6 +39,23 @@ def test_a_variant_is_the_papers_model_but_for_what_it_says(name):
     assert (preset.model, preset.training) != (original.model, original.training)
     assert preset.described_changes()
     assert Preset.from_dict(preset.to_dict()) == preset
+
+
+def test_the_other_networks_have_presets_for_the_benchmarks():
+    datasets = ("zinc", "pattern", "cluster", "mnist", "cifar10", "peptides-func")
+    for network in ("gine", "gatedgcn", "gps", "grit"):
+        assert {f"{dataset}-{network}" for dataset in datasets} <= set(OTHERS)
+    for name in OTHERS:
+        preset = load_preset(name)
+        assert name == f"{preset.dataset}-{preset.model.kind}"
+        assert preset.original() is preset
+        assert preset.paper is not None
+        assert preset.paper.source
+        ours = load_preset(preset.dataset).model
+        assert (preset.model.out_channels, preset.model.pooling) == (
+            ours.out_channels,
+            ours.pooling,
+        )
 
 
 def test_presets_hold_the_papers_tables():

@@ -30,7 +30,7 @@ _COMMANDS = {
     "bench": "measure time and memory, compared with other graph networks",
     "data": "prepare benchmarks or your own graphs, and list what is prepared",
     "doctor": "show which attention backend is active and why, and check it",
-    "presets": "list the paper's models: sizes, parameter counts, the paper's counts",
+    "presets": "list the paper's models and other networks: sizes, parameters, published figures",
 }
 _INTERRUPTED = 130
 # How often a thread of GNU's OpenMP polls for work before it sleeps, unless the user sets it. This

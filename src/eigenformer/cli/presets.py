@@ -1,4 +1,4 @@
-"""``eigenformer presets``: lists the paper's models and their variants in one table."""
+"""``eigenformer presets``: lists the paper's models, their variants and other networks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import argparse
 
 from eigenformer.reporting import print_columns
 
-_COLUMNS = ("preset", "layers", "heads", "d", "p", "parameters", "paper", "remark")
+_COLUMNS = (
+    *("preset", "network", "layers", "heads", "d", "p"),
+    *("parameters", "published", "result", "remark"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,27 +17,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Prints the table."""
-    from eigenformer.config import presets
+    """Prints the table, network by network."""
+    from eigenformer.config import load_preset, networks, presets
 
-    rows = [_COLUMNS, *(preset_row(name) for name in presets())]
-    print_columns(rows, right=range(1, len(_COLUMNS) - 1))
+    order = networks()
+    names = sorted(presets(), key=lambda name: (order.index(load_preset(name).model.kind), name))
+    rows = [_COLUMNS, *map(preset_row, names)]
+    print_columns(rows, right=range(2, len(_COLUMNS) - 1))
 
 
 def preset_row(name: str) -> tuple[str, ...]:
     """Returns the row of one preset. The parameters are counted, not quoted."""
-    import torch
-
     from eigenformer.config import load_preset
-    from eigenformer.models import build_model
+    from eigenformer.models.sizes import count_parameters
 
     preset = load_preset(name)
-    with torch.device("meta"):  # shapes only: nothing is allocated or initialised
-        parameters = build_model(preset.model).num_parameters()
     model = preset.model.to_dict()
     sizes = (model.get(size, "-") for size in ("layers", "heads", "hidden_dim", "phi_width"))
     paper, remark = preset.paper, "" if preset.paper is None else preset.paper.remark
     if preset.variant_of:
         remark = f"not the paper's: {preset.variant_of} with {preset.described_changes()}"
-    figures = (*sizes, parameters, "-" if paper is None else paper.parameters)
+    published = ("-", "-") if paper is None else (paper.parameters or "-", paper.result)
+    figures = (preset.model.kind, *sizes, count_parameters(preset.model), *published)
     return (name, *map(str, figures), remark)

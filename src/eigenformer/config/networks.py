@@ -21,12 +21,14 @@ class PeerConfig(NetworkConfig):
 
     Args:
         encoding: Encoding of the structure beside the node features; None for none.
-        head_layers: Number of linear maps in the head; each hidden layer is half as wide as the
-            previous one.
+        head_layers: Number of linear maps in the head.
+        head_narrows: Whether each hidden layer of the head is half as wide as the previous one;
+            if not, all are as wide as the nodes.
     """
 
     encoding: EncodingSpec | None = None
     head_layers: int = 1
+    head_narrows: bool = True
 
     def check(self) -> None:
         super().check()

@@ -1,4 +1,4 @@
-"""Presets: the settings of the paper's models and of their variants, and the paper's figures."""
+"""Presets: the paper's models and their variants, and the networks they are compared with."""
 
 from __future__ import annotations
 
@@ -17,33 +17,36 @@ _FILES = resources.files("eigenformer.config") / "preset_files"
 
 @dataclass(frozen=True)
 class PaperRecord(Settings):
-    """What the paper reports for one model.
+    """What a paper reports for one model: ours or, for another network, the one in ``source``.
 
     Args:
         metric: Metric of the benchmark.
         result: Reported value of the metric on the test set.
-        parameters: Reported number of parameters.
-        epoch_seconds: Reported seconds per epoch.
-        memory_gb: Reported peak memory in gigabytes.
+        parameters: Reported number of parameters; None if it is not known.
+        epoch_seconds: Reported seconds per epoch; None if it is not known.
+        memory_gb: Reported peak memory in gigabytes; None if it is not known.
         accelerator: GPU on which time and memory were measured.
-        remark: Contradictions within the paper, and how they are resolved here.
+        source: Network and paper that the figures are from, if not from the Eigenformer's.
+        remark: Contradictions within the paper, or differences from it, and their reasons.
     """
 
     metric: str
     result: float
-    parameters: int
-    epoch_seconds: float
-    memory_gb: float
-    accelerator: str
+    parameters: int | None = None
+    epoch_seconds: float | None = None
+    memory_gb: float | None = None
+    accelerator: str = ""
+    source: str = ""
     remark: str = ""
 
 
 @dataclass(frozen=True)
 class Preset(Settings):
-    """One of the paper's models, or a variant: its data, architecture, training and figures.
+    """One of the paper's models, a variant, or another network: data, architecture and training.
 
     Args:
-        name: Name of the preset. A variant has the name of the paper's model and one more word.
+        name: Name of the preset. A variant has the name of the paper's model and one more word;
+            another network has the name of the dataset and that of the network.
         dataset: Benchmark that the preset is for.
         model: Architecture of the model.
         training: How the model is trained.
@@ -78,7 +81,7 @@ class Preset(Settings):
 
 
 def presets() -> tuple[str, ...]:
-    """Returns the names of all presets: the paper's models and their variants."""
+    """Returns the names of all presets: the paper's models, their variants, other networks."""
     names = (entry.name for entry in _FILES.iterdir())
     return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 

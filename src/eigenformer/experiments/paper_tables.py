@@ -11,7 +11,15 @@ from typing import Any
 
 import yaml
 
-from eigenformer.config import BenchmarkData, Preset, RunConfig, load_preset, presets
+from eigenformer.config import (
+    BenchmarkData,
+    PaperRecord,
+    Preset,
+    RunConfig,
+    load_preset,
+    presets,
+)
+from eigenformer.options import NETWORK_NAMES
 from eigenformer.training.overview import Run, find_runs
 from eigenformer.training.run_folder import RunFolder
 
@@ -136,12 +144,18 @@ def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:
             *(_paper_cell(table["rows"][name].get(preset.dataset), column) for name in _PEERS),
             f"{summary['epochs_planned']} of {preset.original().training.epochs}",
             f"{summary['seconds_per_epoch']:.0f} ({_threads(summary)})",
-            "-" if paper is None else f"{paper.epoch_seconds:.0f} ({paper.accelerator})",
+            _seconds(paper),
             f"{summary['peak_memory_mb'] / 1000:.1f} GB",
-            "-" if paper is None else f"{paper.memory_gb:.1f} GB",
+            "-" if paper is None or paper.memory_gb is None else f"{paper.memory_gb:.1f} GB",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines if len(lines) > 4 else [*lines[:2], "None here."])
+
+
+def _seconds(paper: PaperRecord | None) -> str:
+    if paper is None or paper.epoch_seconds is None:
+        return "-"
+    return f"{paper.epoch_seconds:.0f} ({paper.accelerator})"
 
 
 def _threads(summary: dict[str, Any]) -> str:
@@ -196,4 +210,5 @@ def _label(run: Run) -> str:
     feat = " (feat.)" if getattr(preset.model, "feature_attention", False) else ""
     variant = f" {preset.variant}" if preset.variant else ""
     full = preset.original().training.epochs
-    return f"Eigenformer{feat}{variant}, ours" + ("" if planned == full else f", {planned} epochs")
+    name = NETWORK_NAMES[preset.model.kind]
+    return f"{name}{feat}{variant}, ours" + ("" if planned == full else f", {planned} epochs")

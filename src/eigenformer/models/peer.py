@@ -61,7 +61,7 @@ class Peer(Model):
             else None
         )
         self.encoding = None if encoding is None else build_encoding(encoding)
-        self.head = make_head(d, config.out_channels, config.head_layers)
+        self.head = make_head(d, config.out_channels, config.head_layers, config.head_narrows)
 
     def encode(self, batch: Data) -> Inputs:
         """Checks and encodes a batch."""
