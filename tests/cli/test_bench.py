@@ -21,7 +21,7 @@ def test_measures_every_model(
 ) -> None:
     monkeypatch.setitem(speed.WORKLOADS, "zinc", TINY)
     monkeypatch.setattr(speed, "measure", speed.measure_here)  # no process of its own
-    command = ["bench", "--workloads", "zinc", "--threads", "1", "--no-growth", "--rounds", "2"]
+    command = ["bench", "--workloads", "zinc", "--threads", "1", "--no-growth"]
     command += ["--cache-dir", str(tmp_path)]
     assert main([*command, "--output", str(tmp_path)]) == 0
     records = json.loads((tmp_path / "bench.json").read_text())["steps"]

@@ -24,6 +24,7 @@ _COMMANDS = {
     "runs": "list the runs in a folder",
     "reproduce": "train a preset's full schedule with several seeds and compare with the paper",
     "ablate": "repeat a training with one thing changed: frequencies or degree scaler",
+    "compare": "train several networks on one dataset with equal effort, and rank them",
     "table": "print the paper's result tables together with the runs in a folder",
     "figures": "draw the paper's figures from a run, a dataset, a graph or a preset",
     "demo": "train and compare networks on generated graphs: no download, a few minutes",

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Trains an Eigenformer and the networks it is compared with, and writes the report."""
     from eigenformer.analysis.run_report import report_run
-    from eigenformer.experiments.comparison import NETWORKS, majority, train_comparable
+    from eigenformer.experiments.demo import NETWORKS, majority, train_comparable
     from eigenformer.pages import report_page, save_page
     from eigenformer.training.loop import start_run
     from eigenformer.training.planning import plan
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     summary = start_run(config, data, arguments.out, workspace.reporter)
     results = [("Eigenformer", summary["parameters"], summary["test"])]
     for network in NETWORKS:
-        print(f"the same training for PyG's {network.upper()}, of the same size ...", flush=True)
+        print(f"the same training for {network.upper()}, of the same size ...", flush=True)
         compared = train_comparable(network, config, data)
         results.append((compared.name, compared.parameters, compared.test))
     results.append(("majority class", 0, majority(data).test))

@@ -97,6 +97,42 @@ def add_training(parser: argparse.ArgumentParser) -> None:
         group.add_argument(f"--{name}", **hidden, **_form(annotation))
 
 
+def add_own_data(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments that say how to read the user's own data."""
+    own = parser.add_argument_group("your own data")
+    own.add_argument("--smiles", metavar="COLUMN", help="column with SMILES (default: smiles)")
+    own.add_argument(
+        "--target", "--targets", dest="targets", nargs="+", action="extend", metavar="COLUMN",
+        help="columns to predict",
+    )  # fmt: skip
+    own.add_argument("--task", help="kind of target: regression, binary, multiclass or multilabel")
+    own.add_argument(
+        "--metric",
+        help="metric that selects the best epoch (default, by task: mae, accuracy, auroc)",
+    )
+    own.add_argument("--split-by", help="how to split: random, stratified, scaffold or column")
+    own.add_argument(
+        "--split-column", metavar="COLUMN", help="column with train, val or test for each row"
+    )
+    own.add_argument(
+        "--fractions",
+        nargs=3,
+        type=float,
+        help="shares of train, val and test (default: 0.8 0.1 0.1)",
+    )
+    own.add_argument(
+        "--max-bad-rows",
+        type=share,
+        metavar="SHARE",
+        help="share of unreadable rows to tolerate (default: 5%%)",
+    )
+
+
+def share(text: str) -> float:
+    """Parses a share: a number, or a percentage with its sign."""
+    return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+
+
 def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the given settings as plain data. Options override the settings file."""
     given = vars(arguments)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_folders, add_training, settings_of, workspace_of
+from eigenformer.cli.settings import (
+    add_folders,
+    add_own_data,
+    add_training,
+    settings_of,
+    workspace_of,
+)
 from eigenformer.config import ConfigError
 
 
@@ -25,33 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", type=Path, metavar="RUN", help="continue this run")
     parser.add_argument("--from", dest="start", metavar="RUN", help="start from a trained model")
     add_training(parser)
-    own = parser.add_argument_group("your own data")
-    own.add_argument("--smiles", metavar="COLUMN", help="column with SMILES (default: smiles)")
-    own.add_argument(
-        "--target", "--targets", dest="targets", nargs="+", action="extend", metavar="COLUMN",
-        help="columns to predict",
-    )  # fmt: skip
-    own.add_argument("--task", help="kind of target: regression, binary, multiclass or multilabel")
-    own.add_argument(
-        "--metric",
-        help="metric that selects the best epoch (default, by task: mae, accuracy, auroc)",
-    )
-    own.add_argument("--split-by", help="how to split: random, stratified, scaffold or column")
-    own.add_argument(
-        "--split-column", metavar="COLUMN", help="column with train, val or test for each row"
-    )
-    own.add_argument(
-        "--fractions",
-        nargs=3,
-        type=float,
-        help="shares of train, val and test (default: 0.8 0.1 0.1)",
-    )
-    own.add_argument(
-        "--max-bad-rows",
-        type=share,
-        metavar="SHARE",
-        help="share of unreadable rows to tolerate (default: 5%%)",
-    )
+    add_own_data(parser)
     add_folders(parser)
 
 
@@ -82,8 +62,3 @@ def run(arguments: argparse.Namespace) -> None:
         RunFolder.check_new(out)  # before any long work
     config, data = plan(wanted, workspace)
     start_run(config, data, out, workspace.reporter)
-
-
-def share(text: str) -> float:
-    """Parses a share: a number, or a percentage with its sign."""
-    return float(text[:-1]) / 100 if text.endswith("%") else float(text)

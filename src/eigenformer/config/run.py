@@ -20,6 +20,8 @@ class TrainingConfig(Settings):
         learning_rate: Peak learning rate, reached after the warm-up.
         epochs: Length of the learning-rate schedule in epochs, including the warm-up.
         warmup_epochs: Length of the warm-up in epochs; may be fractional.
+        epoch_steps: Number of steps per epoch, on a new sample of the graphs in each epoch; None
+            to use all graphs once.
         weight_decay: Weight decay of AdamW.
         betas: Coefficients β₁ and β₂ of AdamW.
         eps: ε of AdamW.
@@ -38,6 +40,7 @@ class TrainingConfig(Settings):
     learning_rate: float
     epochs: int
     warmup_epochs: float
+    epoch_steps: int | None = None
     weight_decay: float = 1e-5
     betas: tuple[float, ...] = (0.9, 0.99)
     eps: float = 1e-8
@@ -50,6 +53,8 @@ class TrainingConfig(Settings):
         require_positive(self, "batch_size", "epochs", "learning_rate", "eps", "gradient_clip")
         if not 0 <= self.warmup_epochs <= self.epochs:
             raise ConfigError(f"warmup_epochs: {self.warmup_epochs:g} is not in [0, {self.epochs}]")
+        if self.epoch_steps is not None and self.epoch_steps < 1:
+            raise ConfigError(f"epoch_steps: must be at least 1, got {self.epoch_steps}")
         if self.weight_decay < 0:
             raise ConfigError(f"weight_decay: must not be negative, got {self.weight_decay}")
         if not 0 <= self.freeze_norms_after <= 1:

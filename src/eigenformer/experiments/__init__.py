@@ -1,1 +1,1 @@
-"""Several runs together: reproduction, ablations, the tables of the paper."""
+"""Several runs together: reproduction, ablations, comparisons, the tables of the paper."""

@@ -112,8 +112,9 @@ def _why_not(run: Run) -> str | None:
 
 
 def _has_presets_settings(config: RunConfig, preset: Preset) -> bool:
-    """Whether a run used the preset's settings. The number of epochs may differ."""
+    """Whether a run used the preset's settings. The length of the schedule may differ."""
     training = preset.training.with_epochs(config.training.epochs)
+    training = training.replace(epoch_steps=config.training.epoch_steps)
     if not isinstance(config.data, BenchmarkData):
         return False
     data = BenchmarkData(preset.dataset, official=config.data.official)

@@ -1,15 +1,22 @@
-"""The loop over variants and seeds that reproduction, ablations, folds and searches share."""
+"""The loop over variants and seeds that reproduction, ablations and comparisons share."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eigenformer.config import ConfigError, RunConfig, merge
 from eigenformer.data.workspace import Workspace
-from eigenformer.reporting import Reporter
+from eigenformer.reporting import Reporter, TerminalReporter
 from eigenformer.training.loading import TrainingData
 from eigenformer.training.loop import Interrupted, resume_run, start_run
 from eigenformer.training.planning import plan
@@ -66,6 +73,7 @@ def sweep(
     out: str | Path,
     workspace: Workspace | None = None,
     name: FolderName = folder_name,
+    side_by_side: int = 1,
 ) -> Iterator[SweepRun]:
     """Trains every variant for every seed, and yields each run when it is finished.
 
@@ -78,19 +86,79 @@ def sweep(
         out: The folder of the run folders.
         workspace: The folders of raw files and prepared graphs (default: from the environment).
         name: A function that returns the name of a run folder.
+        side_by_side: The number of runs to train at the same time, each in its own process. They
+            write their messages to a file beside the run folder.
     """
     workspace = workspace or Workspace.resolve()
     _check(base, variants, seeds)
-    count = len(variants) * len(seeds)
-    for number, (variant, seed) in enumerate(((v, s) for v in variants for s in seeds), 1):
-        settings = {**merge(base, variant.settings), "seed": seed}
+    jobs = [(variant, seed) for variant in variants for seed in seeds]
+    if side_by_side > 1:
+        _train_apart(base, jobs, Path(out), workspace, name, side_by_side)
+    for number, (variant, seed) in enumerate(jobs, 1):
+        settings = _settings(base, variant, seed)
         config, data = plan(settings, workspace)
         if not len(data.splits["test"]):
             raise ConfigError(f"{config.data.dataset}: no graphs in the split 'test'")
         folder = Path(out) / name(config, data, variant)
-        workspace.reporter.say(f"run {number} of {count}: {folder}")
+        workspace.reporter.say(f"run {number} of {len(jobs)}: {folder}")
         summary = finish_run(folder, config, data, workspace.reporter)
         yield SweepRun(variant, seed, folder, config, data, summary)
+
+
+def _settings(base: Mapping[str, Any], variant: Variant, seed: int) -> dict[str, Any]:
+    return {**merge(base, variant.settings), "seed": seed}
+
+
+def _train_apart(
+    base: Mapping[str, Any],
+    jobs: Sequence[tuple[Variant, int]],
+    out: Path,
+    workspace: Workspace,
+    name: FolderName,
+    count: int,
+) -> None:
+    """Trains several runs at the same time, so that each is finished when it is asked for."""
+    planned = []
+    for variant, seed in jobs:
+        settings = _settings(base, variant, seed)
+        config, data = plan(settings, workspace)
+        planned.append((settings, out / name(config, data, variant)))
+    folders = workspace.raw_dir, workspace.cache_dir
+    # A new interpreter per process: a copy of this one would share PyTorch's threads.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, context, _end_with_parent) as pool:
+        waiting = {pool.submit(_train_here, *job, *folders): job[1] for job in planned}
+        workspace.reporter.say(f"{len(waiting)} runs, {count} at a time; messages: {out}/*.log")
+        try:
+            for done in as_completed(waiting):
+                done.result()
+                workspace.reporter.say(f"finished: {waiting[done]}")
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _train_here(
+    settings: dict[str, Any], folder: Path, raw_dir: Path | None, cache_dir: Path
+) -> None:
+    """Trains one run in a process of its own."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    messages = folder.with_name(f"{folder.name}.log")
+    with messages.open("a", encoding="utf-8") as log, redirect_stdout(log), redirect_stderr(log):
+        workspace = Workspace.resolve(raw_dir, cache_dir, 1, TerminalReporter())
+        finish_run(folder, *plan(settings, workspace), workspace.reporter)
+
+
+def _end_with_parent() -> None:
+    """Stops the run in this process, like Ctrl-C, as soon as the parent is gone."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def finish_run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from eigenformer.config import EigenformerConfig, ModelConfig, load_preset, networks, presets
@@ -85,10 +86,14 @@ class Setup:
         """
         if self.model not in PEERS:
             return self.eigenformer()
-        preset = f"{WORKLOADS[self.workload].preset}-{self.model}"
-        if preset in presets():
-            return load_preset(preset).model
-        return comparable(self.model, self.eigenformer())
+        return _peer(self.model, WORKLOADS[self.workload].preset)
+
+
+@cache
+def _peer(network: str, preset: str) -> ModelConfig:
+    if f"{preset}-{network}" in presets():
+        return load_preset(f"{preset}-{network}").model
+    return comparable(network, load_preset(preset).model)
 
 
 def steps(archives: dict[str, str | None], threads: Sequence[int]) -> Iterator[Setup]:

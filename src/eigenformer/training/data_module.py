@@ -27,15 +27,22 @@ class EpochBatches(Sampler[list[int]]):
         seed: The seed of the order; None for the original order.
         rank: The rank of this process.
         processes: The number of processes.
+        steps: The largest number of batches per epoch; None for all graphs.
     """
 
     def __init__(
-        self, size: int, batch_size: int, seed: int | None = None, rank: int = 0, processes: int = 1
+        self,
+        size: int,
+        batch_size: int,
+        seed: int | None = None,
+        rank: int = 0,
+        processes: int = 1,
+        steps: int | None = None,
     ) -> None:
         if seed is not None and size < processes:
             raise ValueError(f"{size} training graphs are too few for {processes} processes")
         self.size, self.batch_size, self.seed = size, batch_size, seed
-        self.rank, self.processes = rank, processes
+        self.rank, self.processes, self.steps = rank, processes, steps
         self.epoch = 0
 
     @property
@@ -65,7 +72,7 @@ class EpochBatches(Sampler[list[int]]):
         smallest = max(2, self.processes) if self.seed is not None else 1
         if len(starts) > 1 and self.size - starts[-1] < smallest:
             starts.pop()
-        return list(zip(starts, [*starts[1:], self.size], strict=True))
+        return list(zip(starts, [*starts[1:], self.size], strict=True))[: self.steps]
 
 
 class GraphDataModule(pl.LightningDataModule):
@@ -77,6 +84,7 @@ class GraphDataModule(pl.LightningDataModule):
         test: The test set; None for no test.
         batch_size: Graphs per step, over all processes.
         seed: The seed of the training order.
+        epoch_steps: The largest number of training steps per epoch; None for all graphs.
     """
 
     def __init__(
@@ -86,10 +94,11 @@ class GraphDataModule(pl.LightningDataModule):
         test: GraphDataset | None = None,
         batch_size: int = 32,
         seed: int = 0,
+        epoch_steps: int | None = None,
     ) -> None:
         super().__init__()
         self.train, self.val, self.test = train, val, test
-        self.batch_size, self.seed = batch_size, seed
+        self.batch_size, self.seed, self.epoch_steps = batch_size, seed, epoch_steps
 
     def train_dataloader(self) -> DataLoader:
         return self._loader(self.train, self.seed)
@@ -103,7 +112,8 @@ class GraphDataModule(pl.LightningDataModule):
     def _loader(self, dataset: GraphDataset, seed: int | None) -> DataLoader:
         trainer = self.trainer
         rank, processes = (0, 1) if trainer is None else (trainer.global_rank, trainer.world_size)
-        batches = EpochBatches(len(dataset), self.batch_size, seed, rank, processes)
+        steps = None if seed is None else self.epoch_steps
+        batches = EpochBatches(len(dataset), self.batch_size, seed, rank, processes, steps)
         return graph_loader(dataset, batches)
 
 

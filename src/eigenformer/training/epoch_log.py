@@ -38,7 +38,8 @@ class EpochLog(Checkpoint):
         self.best: float = math.nan
         self.best_state: dict[str, torch.Tensor] = {}
         self.seconds: list[float] = []
-        self._started = 0.0
+        self.processor_seconds: list[float] = []
+        self._started = 0.0, 0.0
 
     @property
     def state_key(self) -> str:
@@ -46,13 +47,14 @@ class EpochLog(Checkpoint):
         return "Recorder"
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._started = time.perf_counter()
+        self._started = time.perf_counter(), time.process_time()
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         module = pl_module
         assert isinstance(module, TrainingModule)
         epoch = trainer.current_epoch + 1
-        self.seconds.append(time.perf_counter() - self._started)
+        self.seconds.append(time.perf_counter() - self._started[0])
+        self.processor_seconds.append(round(time.process_time() - self._started[1], 3))
         row = {"epoch": epoch, "learning_rate": trainer.optimizers[0].param_groups[0]["lr"]}
         names = (
             f"{split}_{name}"
@@ -88,15 +90,19 @@ class EpochLog(Checkpoint):
             "best_validation": self.best if self.best_epoch else None,
             "train": {k: v for k, v in self.rows[-1].items() if k != "epoch"} if self.rows else {},
             "seconds_per_epoch": seconds,
+            "processor_seconds": self.processor_seconds,
             "peak_memory_mb": round(peak_memory_mb(), 1),
         }
 
     def state_dict(self) -> dict[str, Any]:
         state = {"rows": self.rows, "best_epoch": self.best_epoch, "best": self.best}
-        return {**state, "seconds": self.seconds}
+        times = {"seconds": self.seconds, "processor_seconds": self.processor_seconds}
+        return {**state, **times}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.rows, self.seconds = list(state_dict["rows"]), list(state_dict["seconds"])
+        # Checkpoints of older versions do not have it.
+        self.processor_seconds = list(state_dict.get("processor_seconds", ()))
         self.best_epoch, self.best = state_dict["best_epoch"], state_dict["best"]
 
     def _is_better(self, row: dict[str, float], metric: str, higher: bool) -> bool:

@@ -17,8 +17,8 @@ def fit_in_memory(
     model: nn.Module, target: Target, config: RunConfig, train: GraphDataset, val: GraphDataset
 ) -> list[dict[str, float]]:
     """Trains a model, loads its best weights into it, and returns the metrics of every epoch."""
-    size = config.training.batch_size
-    module = GraphDataModule(train, val, batch_size=size, seed=config.seed)
+    size, steps = config.training.batch_size, config.training.epoch_steps
+    module = GraphDataModule(train, val, None, size, config.seed, steps)
     task = TrainingModule(model, target, config.training, config.seed)
     recorder = EpochLog()
     with quiet():

@@ -158,6 +158,7 @@ def _run(
         data.dataset("test") if len(data.splits["test"]) else None,
         config.training.batch_size,
         config.seed,
+        config.training.epoch_steps,
     )
     task = TrainingModule(model, target, config.training, config.seed)
     record = RunWriter(config, data, folder, model, target)
