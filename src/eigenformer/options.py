@@ -43,6 +43,9 @@ NETWORK_NAMES = {
     "gps": "GPS",
     "grit": "GRIT",
     "graphormer": "Graphormer",
+    "exphormer": "Exphormer",
+    "egt": "EGT",
+    "san": "SAN",
 }
 """How tables and figures write each network, by its ``kind``."""
 

@@ -179,6 +179,68 @@ class GraphormerConfig(AttentionConfig):
         return Needs(spectrum=self.resistance, encoding=self.encoding)
 
 
+@dataclass(frozen=True)
+class ExphormerConfig(AttentionConfig):
+    """Exphormer: GatedGCN beside sparse attention on edges, an expander and virtual nodes.
+
+    Args:
+        expander_degree: Number of neighbours of a node in the expander graph; an even number.
+        virtual_nodes: Number of virtual nodes per graph, connected to all its nodes.
+    """
+
+    network: ClassVar[str] = "eigenformer.models.exphormer:Exphormer"
+
+    heads: int = 4
+    expander_degree: int = 6
+    virtual_nodes: int = 1
+    kind: Literal["exphormer"] = "exphormer"
+
+    def check(self) -> None:
+        super().check()
+        require_positive(self, "expander_degree", "virtual_nodes")
+        if self.expander_degree % 2:
+            raise ConfigError(f"expander_degree: must be even, got {self.expander_degree}")
+
+
+@dataclass(frozen=True)
+class EGTConfig(AttentionConfig):
+    """EGT: a transformer with states of all pairs of nodes, which gate attention.
+
+    Args:
+        pair_width: Width of the states of pairs.
+        max_distance: Largest shortest-path distance with an embedding of its own.
+    """
+
+    network: ClassVar[str] = "eigenformer.models.egt:EGT"
+
+    pair_width: int = 64
+    max_distance: int = 16
+    kind: Literal["egt"] = "egt"
+
+    def check(self) -> None:
+        super().check()
+        require_positive(self, "pair_width", "max_distance")
+
+
+@dataclass(frozen=True)
+class SANConfig(AttentionConfig):
+    """SAN: attention to neighbours and to all other nodes, with weights of their own.
+
+    Args:
+        gamma: Weight γ of the attention to nodes that are not neighbours, relative to neighbours.
+    """
+
+    network: ClassVar[str] = "eigenformer.models.san:SAN"
+
+    encoding: EncodingSpec | None = _EIGENVECTORS
+    gamma: float = 0.1
+    kind: Literal["san"] = "san"
+
+    def check(self) -> None:
+        super().check()
+        require_positive(self, "gamma")
+
+
 def _check_heads(config: NetworkConfig, heads: int) -> None:
     if config.hidden_dim % heads:
         raise ConfigError(f"hidden_dim: {config.hidden_dim} is not a multiple of heads, {heads}")
@@ -191,6 +253,9 @@ ModelConfig = (
     | GPSConfig
     | GritConfig
     | GraphormerConfig
+    | ExphormerConfig
+    | EGTConfig
+    | SANConfig
 )
 """The settings of all networks; ``kind`` tells them apart."""
 

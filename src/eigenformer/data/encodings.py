@@ -24,7 +24,7 @@ from filelock import FileLock
 from eigenformer.config import EncodingSpec, LaplacianSpec, RandomWalkSpec
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DamagedError
-from eigenformer.data.fields import Field
+from eigenformer.data.fields import Field, Level
 from eigenformer.data.spectra import chunks_of, default_folder, solve
 from eigenformer.data.store import open_store, remove_leftovers, write_store
 from eigenformer.reporting import Reporter
@@ -78,7 +78,7 @@ def with_encoding_in_memory(
 
 def _with_fields(archive: GraphArchive, arrays: dict[str, np.ndarray]) -> GraphArchive:
     for name, values in arrays.items():
-        level = "graph" if name == "lappe_values" else "node"
+        level: Level = "graph" if name == "lappe_values" else "node"
         archive = archive.with_field(name, Field(level, values, values.dtype))
     return archive
 

@@ -13,19 +13,25 @@ from eigenformer.lazy import find, lazy_names
 if TYPE_CHECKING:
     from eigenformer.config import NetworkConfig
     from eigenformer.models.base import Model
+    from eigenformer.models.egt import EGT
     from eigenformer.models.eigenformer import Eigenformer
+    from eigenformer.models.exphormer import Exphormer
     from eigenformer.models.gps import GPS
     from eigenformer.models.graphormer import Graphormer
     from eigenformer.models.grit import Grit
     from eigenformer.models.message_passing import MessagePassing
     from eigenformer.models.peer import Peer
+    from eigenformer.models.san import SAN
     from eigenformer.models.sizes import comparable
     from eigenformer.models.transformer import Transformer
     from eigenformer.options import Backend
 
 __all__ = [
+    "EGT",
     "GPS",
+    "SAN",
     "Eigenformer",
+    "Exphormer",
     "Graphormer",
     "Grit",
     "MessagePassing",
@@ -39,13 +45,16 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "EGT": "eigenformer.models.egt",
         "Eigenformer": "eigenformer.models.eigenformer",
+        "Exphormer": "eigenformer.models.exphormer",
         "GPS": "eigenformer.models.gps",
         "Graphormer": "eigenformer.models.graphormer",
         "Grit": "eigenformer.models.grit",
         "MessagePassing": "eigenformer.models.message_passing",
         "Model": "eigenformer.models.base",
         "Peer": "eigenformer.models.peer",
+        "SAN": "eigenformer.models.san",
         "Transformer": "eigenformer.models.transformer",
         "comparable": "eigenformer.models.sizes",
     },

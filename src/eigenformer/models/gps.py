@@ -25,7 +25,7 @@ class GPS(Peer):
         config: The architecture.
     """
 
-    config: GPSConfig  # type: ignore[assignment]
+    config: GPSConfig
 
     def __init__(self, config: GPSConfig) -> None:
         super().__init__(config)

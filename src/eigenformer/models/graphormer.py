@@ -38,7 +38,7 @@ class Graphormer(Peer):
         config: The architecture.
     """
 
-    config: GraphormerConfig  # type: ignore[assignment]
+    config: GraphormerConfig
 
     def __init__(self, config: GraphormerConfig) -> None:
         super().__init__(config)

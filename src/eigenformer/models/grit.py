@@ -35,7 +35,7 @@ class Grit(Peer):
         config: The architecture.
     """
 
-    config: GritConfig  # type: ignore[assignment]
+    config: GritConfig
 
     def __init__(self, config: GritConfig) -> None:
         super().__init__(config)

@@ -39,7 +39,7 @@ class MessagePassing(Peer):
         config: The architecture.
     """
 
-    config: MessagePassingConfig  # type: ignore[assignment]
+    config: MessagePassingConfig
 
     def __init__(self, config: MessagePassingConfig) -> None:
         super().__init__(config, sees_edges=config.kind not in _WITHOUT_EDGES)

@@ -21,7 +21,7 @@ class Transformer(Peer):
         config: The architecture.
     """
 
-    config: TransformerConfig  # type: ignore[assignment]
+    config: TransformerConfig
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config, sees_edges=False)
