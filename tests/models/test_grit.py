@@ -7,8 +7,9 @@ from torch_geometric.data import Batch
 from torch_geometric.utils import softmax
 
 from eigenformer.blocks import Blocks
+from eigenformer.kernels.base import signed_sqrt
 from eigenformer.models import build_model
-from eigenformer.models.grit import GritLayer
+from eigenformer.models.grit import GritLayer, pair_states
 from tests.models.test_networks import config, graphs_for
 
 
@@ -37,6 +38,20 @@ def test_attention_is_that_of_the_paper() -> None:
     # The signed square root here has a finite slope at 0.
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-3)
     torch.testing.assert_close(states, expected_states, rtol=1e-3, atol=2e-3)
+
+
+def test_gradients_of_pair_states() -> None:
+    """The hand-written backward pass, over blocks of several sizes."""
+    sizes = [3, 2, 3]
+    blocks = Blocks.of(sizes, torch.empty(2, 0).long())
+    shapes = ((8, 4), (8, 4), (blocks.num_pairs, 8))
+    given = [torch.randn(*shape).double().requires_grad_() for shape in shapes]
+    assert torch.autograd.gradcheck(lambda *x: pair_states(*x, blocks), given, eps=1e-7, atol=1e-4)
+    query, key, pair = given
+    factor, shift = pair.chunk(2, 1)
+    first = (query[:2, None] + key[None, :2]).flatten(0, 1) * factor[:4]
+    expected = (signed_sqrt(first) + shift[:4]).relu()  # the graph of two nodes
+    torch.testing.assert_close(pair_states(*given, blocks)[:4], expected)
 
 
 def test_pairs_start_from_walks_and_edges() -> None:

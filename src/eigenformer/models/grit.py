@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from eigenformer.blocks import Blocks, join_nodes, join_pairs, walk_probabilities
+from eigenformer.blocks import Blocks, join_nodes, walk_probabilities
 from eigenformer.config import GritConfig
 from eigenformer.feed_forward import FeedForward
-from eigenformer.kernels.base import signed_sqrt
 from eigenformer.layer import DegreeScaler
 from eigenformer.models.peer import Peer
 
 # Attention scores are clamped to ± this, as in the authors' networks.
 _CLAMP = 5.0
+# The signed square root is x / √(|x| + ε), which has a finite slope at 0.
+_EPSILON = 1e-6
 
 
 class Grit(Peer):
@@ -123,20 +126,76 @@ class GritLayer(nn.Module):
 
     def _attend(self, x: Tensor, pairs: Tensor, blocks: Blocks) -> tuple[Tensor, Tensor]:
         """Returns x̂, ``[Σn, d]``, and ê, ``[Σn², d]``."""
-        terms = (blocks.nodes(part(x)) for part in (self.query, self.key, self.value))
-        score = torch.block_diag(*self.score)  # [heads, d]
-        nodes, of_pairs, hidden = [], [], []
-        for query, key, value, pair in zip(*terms, blocks.pairs(self.pair(pairs)), strict=True):
-            factor, shift = pair.chunk(2, -1)
-            state = (signed_sqrt((query[:, :, None] + key[:, None]) * factor) + shift).relu()
-            scores = F.linear(state, score).clamp(-_CLAMP, _CLAMP).mT  # [B, n, heads, n]
-            weights = F.dropout(scores.softmax(-1), self.attention_dropout, self.training)
+        state = pair_states(self.query(x), self.key(x), self.pair(pairs), blocks)
+        scores = F.linear(state, torch.block_diag(*self.score)).clamp(-_CLAMP, _CLAMP)
+        of_nodes, of_pairs = [], []
+        for value, pair, score in zip(
+            blocks.nodes(self.value(x)), blocks.pairs(state), blocks.pairs(scores), strict=True
+        ):
+            weights = score.mT.softmax(-1)  # [B, n, heads, n]
+            weights = F.dropout(weights, self.attention_dropout, self.training)
             values = value.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            nodes.append((weights.transpose(1, 2) @ values).transpose(1, 2))
+            of_nodes.append((weights.transpose(1, 2) @ values).transpose(1, 2))
             # All heads of the weights times all heads of the states: eight times too much, but in
             # one product, in which the states need not be moved.
-            all_heads = (weights @ state).unflatten(-1, (self.heads, -1))
+            all_heads = (weights @ pair).unflatten(-1, (self.heads, -1))
             of_pairs.append(all_heads.diagonal(0, 2, 3).mT)
-            hidden.append(state)
-        of_pairs_out = torch.einsum("nhc,hcd->nhd", join_nodes(of_pairs), self.pair_value)
-        return (join_nodes(nodes) + of_pairs_out).flatten(1), join_pairs(hidden)
+        from_pairs = torch.einsum("nhc,hcd->nhd", join_nodes(of_pairs), self.pair_value)
+        return (join_nodes(of_nodes) + from_pairs).flatten(1), state
+
+
+def pair_states(query: Tensor, key: Tensor, pair: Tensor, blocks: Blocks) -> Tensor:
+    r"""Returns ê = ReLU(ψ((q_i + k_j) ⊙ w_ij) + b_ij), ``[Σn², d]``.
+
+    Keeps nothing of this size for the backward pass but its input and its output.
+
+    Args:
+        query: q, ``[Σn, d]``.
+        key: k, ``[Σn, d]``.
+        pair: w and b side by side, ``[Σn², 2d]``.
+        blocks: The graphs.
+    """
+    return _PairStates.apply(query, key, pair, blocks)
+
+
+class _PairStates(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, pair: Tensor, blocks: Blocks) -> Tensor:
+        state = pair.new_empty(len(pair), query.size(1))
+        each = zip(*_views(blocks, query, key, pair, state), strict=True)
+        for q, k, both, out in each:
+            factor, shift = both.chunk(2, -1)
+            product = (q[:, :, None] + k[:, None]).mul_(factor)
+            root = product.abs().add_(_EPSILON).rsqrt_().mul_(product)
+            torch.relu_(torch.add(root, shift, out=out))
+        ctx.save_for_backward(query, key, pair, state)
+        ctx.blocks = blocks
+        return state
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, d_state: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, pair, state = ctx.saved_tensors
+        d_query, d_key, d_pair = map(torch.empty_like, (query, key, pair))
+        views = _views(ctx.blocks, query, key, pair, state)
+        gradients = _views(ctx.blocks, d_query, d_key, d_pair, d_state.contiguous())
+        for q, k, both, out, d_q, d_k, d_both, d_out in zip(*views, *gradients, strict=True):
+            (factor, _), (d_factor, d_shift) = both.chunk(2, -1), d_both.chunk(2, -1)
+            torch.mul(d_out, out > 0, out=d_shift)
+            total = q[:, :, None] + k[:, None]
+            size = (total * factor).abs_()
+            # d/dp p / √(|p| + ε) = (|p| / 2 + ε) / (|p| + ε)^{3/2}
+            root = torch.add(size, _EPSILON).rsqrt_()
+            slope = root.square().mul_(root).mul_(size.mul_(0.5).add_(_EPSILON))
+            slope.mul_(d_shift)
+            torch.mul(slope, total, out=d_factor)
+            slope.mul_(factor)
+            torch.sum(slope, 2, out=d_q)
+            torch.sum(slope, 1, out=d_k)
+        return d_query, d_key, d_pair, None
+
+
+def _views(
+    blocks: Blocks, query: Tensor, key: Tensor, pair: Tensor, state: Tensor
+) -> tuple[list[Tensor], ...]:
+    return blocks.nodes(query), blocks.nodes(key), blocks.pairs(pair), blocks.pairs(state)
