@@ -47,3 +47,12 @@ def test_a_last_batch_of_one_joins_the_one_before():
 def test_too_few_graphs_for_the_processes():
     with pytest.raises(ValueError, match="too few for 4 processes"):
         EpochBatches(3, 8, 0, 0, 4)
+
+
+def test_a_short_epoch_is_the_start_of_a_whole_one():
+    whole, short = EpochBatches(10, 3, seed=0), EpochBatches(10, 3, seed=0, steps=2)
+    for epoch in range(2):
+        whole.set_epoch(epoch)
+        short.set_epoch(epoch)
+        assert list(short) == list(whole)[:2]
+    assert len(short) == 2
