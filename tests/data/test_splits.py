@@ -65,3 +65,13 @@ def test_names():
     assert [read_split(cell) for cell in ("Train", " valid ", "TEST")] == ["train", "val", "test"]
     with pytest.raises(DataError, match="split 'tarin': unknown; the nearest is 'train'"):
         read_split("tarin")
+
+
+def test_missing_numbers_are_balanced_too():
+    """Beyond the number of classes, where tenths of the known values are balanced."""
+    values = np.random.default_rng(0).normal(size=1000)
+    values[:300] = np.nan
+    split = stratified_split(values, seed=1)
+    assert np.abs(np.bincount(split[:300]) - [240, 30, 30]).max() <= 1
+    tops = values >= np.nanquantile(values, 0.9)
+    assert np.abs(np.bincount(split[tops]) - [56, 7, 7]).max() <= 1

@@ -54,10 +54,11 @@ def start_run(
         reporter: Prints messages.
     """
     check_hardware(config)
+    # First the model: if its weights do not fit, no folder is left behind.
+    model, target, notes = new_model(config, data.target, data.targets("train"))
     if is_first_process():
         folder = RunFolder.create(out)
         folder.write_config(config)
-    model, target, notes = new_model(config, data.target, data.targets("train"))
     return _run(config, data, model, target, RunFolder(Path(out)), reporter or Reporter(), notes)
 
 
