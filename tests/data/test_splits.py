@@ -67,11 +67,12 @@ def test_names():
         read_split("tarin")
 
 
-def test_missing_numbers_are_balanced_too():
-    """Beyond the number of classes, where tenths of the known values are balanced."""
+@pytest.mark.parametrize("seed", range(6))
+def test_missing_numbers_are_a_value_of_their_own(seed):
+    """Also where there are too many values for classes, and tenths of them are balanced."""
     values = np.random.default_rng(0).normal(size=1000)
-    values[:300] = np.nan
-    split = stratified_split(values, seed=1)
-    assert np.abs(np.bincount(split[:300]) - [240, 30, 30]).max() <= 1
+    values[:50] = np.nan
+    split = stratified_split(values, seed=seed)
+    assert np.bincount(split[:50]).tolist() == [40, 5, 5]
     tops = values >= np.nanquantile(values, 0.9)
-    assert np.abs(np.bincount(split[tops]) - [56, 7, 7]).max() <= 1
+    assert np.abs(np.bincount(split[tops]) - [76, 9.5, 9.5]).max() <= 1
