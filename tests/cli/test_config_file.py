@@ -57,11 +57,35 @@ def test_other_data_have_their_own_encoders(
     assert config.data.dataset == str(table)
 
 
+def test_other_targets_have_their_own_outputs(
+    run: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = run / "config.yaml"
+    for number, options in enumerate((["--target", "long"], ["--task", "multiclass"])):
+        out = tmp_path / str(number)
+        command = ["train", str(table), *options, "--config", str(file), "--limit", "20"]
+        assert main([*command, "--out", str(out)]) == 0
+        assert "model.out_channels" in capsys.readouterr().err
+    assert RunFolder(out).read_config().model.out_channels > 1
+
+
+def test_a_backend_in_the_file_is_for_its_own_network(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "c.yaml"
+    text = (run / "config.yaml").read_text("utf-8")
+    file.write_text(text.replace("backend: auto", "backend: torch"), "utf-8")
+    command = ["train", "--config", str(file), "--model.kind", "message_passing"]
+    assert main([*command, "--out", str(tmp_path / "run")]) == 0
+    assert capsys.readouterr().err.strip().endswith(", backend")
+
+
 def test_the_same_data_keep_everything(
     run: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
 ) -> None:
     monkeypatch.chdir(table.parent)
     command = ["train", table.name, "--config", str(run / "config.yaml"), "--seed", "1"]
+    command += ["--data.split_seed", "0"]
     assert main([*command, "--out", str(tmp_path / "again")]) == 0
     assert "not used" not in capsys.readouterr().err
     before, after = (RunFolder(f).read_config() for f in (run, tmp_path / "again"))

@@ -62,7 +62,7 @@ MISTAKES = {
     ),
     "start of another kind": (
         "train m.csv --target sol --from run --model.kind message_passing --out other",
-        "run do not fit model.kind message_passing; leave out one of the two",
+        "run has the weights of a network of kind eigenformer, which do not fit model.kind mess",
     ),
     "setting of another kind": (
         "train m.csv --target sol --model.kind message_passing --model.phi_width 4",

@@ -16,6 +16,7 @@ from eigenformer.analysis.run_report import report_run
 from eigenformer.cli import main
 from eigenformer.config import ModelConfig, NetworkConfig
 from eigenformer.encoders import build_encoder
+from eigenformer.kernels.native import load
 from eigenformer.models import MessagePassing, Model
 from eigenformer.pages import report_page
 from eigenformer.parts import make_head
@@ -189,3 +190,26 @@ def test_only_training_offers_the_option_task(
         assert main([command[0], str(tmp_path), *command[1:], *out]) == 0
         printed = capsys.readouterr()
         assert "--task" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--backend", "native", "--precision", "64"], "backend: torch instead of native: it comp"),
+        (["--backend", "torch", "--precision", "64"], None),
+        (["--precision", "64"], None),
+    ],
+)
+def test_another_kernel_than_the_chosen_one_is_told(
+    options: list[str],
+    message: str | None,
+    table: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if "native" in options and load()[0] is None:
+        pytest.skip(load()[1])
+    train = ["train", str(table), "--target", "weight", *SMALL, "--epochs", "1", "--limit", "20"]
+    assert main([*train, *options, "--out", str(tmp_path / "run")]) == 0
+    printed = capsys.readouterr().out
+    assert (message in printed) if message else ("instead of" not in printed)

@@ -33,6 +33,7 @@ from eigenformer.training.trainer import (
     is_first_process,
     limited_threads,
     make_trainer,
+    other_kernel,
     processes,
     quiet,
 )
@@ -236,6 +237,7 @@ def _introduction(
         f"{data.name}: {target.describe()}, metric {target.metric}; graphs: {counts}",
         f"model: {config.model.title}, preset {config.preset}, {model.num_parameters()} "
         f"parameters; run folder {folder.path}",
+        *other_kernel(config, model),
     ]
     if processes(config) > 1 and resolve_device(config.device).type == "cpu":
         lines.append(

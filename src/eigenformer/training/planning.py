@@ -185,8 +185,8 @@ def check_start(start: str, trunk: ModelConfig, kind: str) -> None:
     """Raises an error if the model to start from is a network of another kind."""
     if kind != trunk.kind:
         raise ConfigError(
-            f"start: the weights of {trunk.title} in {start} do not fit model.kind {kind}; leave "
-            f"out one of the two"
+            f"start: {start} has the weights of a network of kind {trunk.kind}, which do not fit "
+            f"model.kind {kind}; leave out one of the two"
         )
 
 

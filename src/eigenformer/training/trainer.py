@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -20,7 +21,8 @@ from lightning.pytorch.strategies import DDPStrategy
 
 from eigenformer.config import ConfigError, RunConfig
 from eigenformer.devices import resolve_device
-from eigenformer.kernels import Request, choose_kernel
+from eigenformer.kernels import KERNELS, Request, choose_kernel
+from eigenformer.models import Eigenformer, Model
 from eigenformer.training.checkpoint_io import AtomicCheckpointIO
 from eigenformer.training.run_folder import LOGS, RunFolder
 
@@ -44,6 +46,18 @@ def check_hardware(config: RunConfig) -> None:
             f"machines: {config.machines}; set MASTER_ADDR, MASTER_PORT and NODE_RANK on "
             f"each machine, or start with torchrun"
         )
+
+
+def other_kernel(config: RunConfig, model: Model) -> list[str]:
+    """Returns a message if the chosen backend does not support the run, so that another is used."""
+    if config.backend == "auto" or not isinstance(model, Eigenformer):
+        return []
+    dtype = torch.float64 if config.precision == "64" else torch.float32
+    device = resolve_device(config.device).type
+    request = replace(model.request(), dtype=dtype, device=device)
+    used = choose_kernel(request, config.backend)
+    reasons = [k.unsupported(request) for k in KERNELS if k.name == config.backend != used.name]
+    return [f"backend: {used.name} instead of {config.backend}: {reason}" for reason in reasons]
 
 
 class StopOnTerm(Callback):
