@@ -163,3 +163,24 @@ def test_errors():
         EigenformerRegressor().fit(np.ones((2, 3)), [1.0, 2.0])
     with pytest.raises(ValueError, match="2 graphs, but 1 targets"):
         EigenformerRegressor().fit(["CC", "CO"], [1.0])
+
+
+def test_any_network_of_the_package(monkeypatch):
+    monkeypatch.setattr("eigenformer.estimators.memory_spectra", None)  # no spectrum is computed
+    settings = {"kind": "message_passing", "convolution": "gin", "layers": 2, "hidden_dim": 16}
+    model = _small(EigenformerRegressor, settings=settings).fit(_SMILES, _VALUES)
+    assert model.trained_.model.config.title == "message_passing (gin)"
+    assert model.score(_SMILES, _VALUES) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "gin"}, "model.kind: 'gin': unknown; the nearest is "),
+        ({"convolution": "gin"}, "model.convolution: a setting of kind message_passing, but"),
+        ({"layer": 2}, "model.layer: unknown; the nearest is 'layers'"),
+    ],
+)
+def test_wrong_model_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        _small(EigenformerRegressor, settings=settings).fit(_SMILES, _VALUES)

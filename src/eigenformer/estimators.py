@@ -21,7 +21,7 @@ from eigenformer.targets import ClassTarget, NumberTarget, Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loop import new_model
-from eigenformer.training.planning import fit_trunk
+from eigenformer.training.planning import fit_trunk, of_kind
 from eigenformer.training.trainer import limited_threads
 
 try:
@@ -79,7 +79,7 @@ class _Estimator(BaseEstimator):
             seed = int(check_random_state(seed).randint(2**31 - 1))
         archive = archive.with_field("y", Field("graph", targets, targets.dtype))
         config = self._config(archive, target, int(seed))
-        spectra = memory_spectra(archive)
+        spectra = memory_spectra(archive) if config.model.needs_spectrum else None
         parts = self._parts(targets, config.seed)
         train, val = (GraphDataset(archive, spectra, indices=part) for part in parts)
         # Leave the caller's random state unchanged.
@@ -127,11 +127,21 @@ class _Estimator(BaseEstimator):
 
     def _config(self, archive: GraphArchive, target: Target, seed: int) -> RunConfig:
         preset = load_preset(self.preset)
-        model = fit_trunk(preset.model, archive, target).replace(**(self.settings or {}))
+        settings = self.settings or {}
+        trunk = of_kind(preset.model, settings.get("kind", preset.model.kind))
+        model = fit_trunk(trunk, archive, target)
         training = preset.training.with_epochs(self.epochs).replace(
             batch_size=self.batch_size, learning_rate=float(self.learning_rate)
         )
-        return RunConfig(OwnData(dataset="in memory"), self.preset, model, training, seed=seed)
+        return RunConfig.from_dict(
+            {
+                "data": OwnData(dataset="in memory"),
+                "preset": self.preset,
+                "model": {**model.to_dict(), **settings},
+                "training": training,
+                "seed": seed,
+            }
+        )
 
 
 class EigenformerRegressor(RegressorMixin, _Estimator):
@@ -143,7 +153,8 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
         batch_size: Graphs per training step.
         learning_rate: The peak learning rate.
         validation_fraction: The fraction of the graphs that is held out to choose the best epoch.
-        settings: Model settings that override the preset, for example ``{"layers": 4}``.
+        settings: Model settings that override the preset, for example ``{"layers": 4}``, or
+            ``{"kind": "message_passing"}`` for another network of the same size.
         featurizer: How SMILES become graphs: ``ogb`` or ``zinc``.
         threads: Number of PyTorch threads (default: PyTorch's own choice).
         random_state: The seed of everything random, or a generator to draw it from.

@@ -153,7 +153,7 @@ class EigenformerLayer(nn.Module):
         """
         if isinstance(graphs, Data):
             structure = RaggedGraphs.from_data(graphs, x.dtype)
-            graphs = make_kernel(structure, self.attention.backend)
+            graphs = make_kernel(structure, self.attention.backend, self.attention.request())
         check_batch_norm(self, x.size(0))
         if isinstance(edge_attr, Tensor):
             edge_attr = Edges.of(edge_attr, graphs.graphs)

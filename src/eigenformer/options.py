@@ -5,6 +5,13 @@ from typing import Literal
 Backend = Literal["auto", "literal", "torch", "native"]
 """How attention is computed. ``literal`` is the oracle; ``auto`` is the fastest that fits."""
 
+KERNELS = {
+    "native": "eigenformer.kernels.native:NativeAttention",
+    "torch": "eigenformer.kernels.torch:TorchAttention",
+    "literal": "eigenformer.kernels.literal:LiteralAttention",
+}
+"""The class of each kernel, by the name of its backend, the fastest first."""
+
 Psi = Literal["signed_sqrt", "identity"]
 """ψ, applied to the product of queries and keys."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from eigenformer.data.molecules import (
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.tables import is_table
 from eigenformer.data.workspace import Workspace
+from eigenformer.devices import resolve_device
 from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
 from eigenformer.models import Eigenformer, Model
 from eigenformer.options import Backend
@@ -68,10 +69,10 @@ class TrainedModel:
 
         Args:
             path: A run folder, or any folder with ``model.safetensors`` and ``model.json``.
-            device: The device to compute on, for example ``cuda``.
+            device: The device to compute on: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
             backend: How attention is computed.
         """
-        place = _device(device)
+        place = resolve_device(device)
         model, card = load_model(path, backend)
         data = _trained_on(Path(path), card)
         if card.target is None or data is None:
@@ -149,7 +150,7 @@ class TrainedModel:
             check_columns(self.input_format, data.archive, dataset)
             data = self._understood(data)
         # The data's own standardisation differs from the model's.
-        check_fit(self.model.config, data, self.name)
+        check_fit(self.model.config, data, f"the model '{self.name}'")
         graphs = data.dataset(split)
         if not len(graphs):
             raise ModelFolderError(f"{config.dataset}: no graphs in the split '{split}'")
@@ -160,14 +161,19 @@ class TrainedModel:
         return evaluate(self.model, graphs, self.target, self.batch_size)
 
     def predict(
-        self, graphs: GraphDataset | GraphArchive | Sequence[Data], batch_size: int = 64
+        self,
+        graphs: GraphDataset | GraphArchive | Sequence[Data] | Sequence[str],
+        batch_size: int = 64,
     ) -> Tensor:
         """Returns predictions: numbers in the user's units, or probabilities of labels or classes.
 
         Args:
-            graphs: Graphs with their spectra, or an archive, whose spectra are then computed.
+            graphs: PyG graphs with their spectra; or an archive, or SMILES if the model was trained
+                on molecules from SMILES, whose spectra are then computed.
             batch_size: Graphs per batch.
         """
+        if not isinstance(graphs, GraphDataset | GraphArchive):
+            graphs = self._listed(graphs)
         if isinstance(graphs, GraphArchive):
             graphs = self.dataset(graphs)
         parts = [found.output for found in predict_batches(self.model, graphs, batch_size)]
@@ -224,6 +230,20 @@ class TrainedModel:
                 f"the model was not trained on molecules from SMILES: {error}"
             ) from None
 
+    def _listed(self, graphs: Sequence[Data] | Sequence[str]) -> GraphArchive | Sequence[Data]:
+        """Returns PyG graphs unchanged, and SMILES as an archive."""
+        if isinstance(graphs, str | Data) or not isinstance(graphs, Iterable):
+            raise DataError(f"expected a list of graphs or SMILES, got one {type(graphs).__name__}")
+        items: list[Any] = list(graphs)
+        if not items or not all(isinstance(item, str) for item in items):
+            for place, item in enumerate(items):
+                if not isinstance(item, Data):
+                    what = type(item).__name__
+                    raise DataError(f"graph {place}: expected a PyG graph or a SMILES, got {what}")
+            return items
+        self.check_molecules()
+        return self.molecules(items)
+
     def _other(self, dataset: str) -> DataConfig:
         """Returns settings for other data. The kind of target is kept and not guessed again."""
         table, expected = is_table(Path(dataset)), self.input_format
@@ -262,13 +282,3 @@ def _trained_on(path: Path, card: ModelCard) -> DataConfig | None:
     if (path / CONFIG).is_file():
         return RunFolder.open(path).read_config().data
     return card.data
-
-
-def _device(name: str | torch.device) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # AssertionError: PyTorch without CUDA
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"device '{name}': cannot be used here ({reason})") from None
-    return device

@@ -25,8 +25,8 @@ def test_no_score_of_a_graph_is_out_of_range() -> None:
     """The range of φ₁ is an inequality; a star comes near to it, with λ = 0, 1, 1, …, 2."""
     filters = learned_filters(Eigenformer.from_preset("zinc", layers=2), samples=2001)
     for smiles in ("C(C)(C)(C)C", "CC", "CCOC(=O)c1ccccc1"):
-        subject = find_graph(smiles)
-        data = LaplacianSpectrum(dtype=torch.float64)(subject.data)
+        view = find_graph(smiles)
+        data = LaplacianSpectrum(dtype=torch.float64)(view.data)
         u = data.eigenvectors.view(data.num_nodes, -1).numpy()
         for layer in range(2):
             for head in range(8):

@@ -15,6 +15,7 @@ from eigenformer.analysis.filters import Filters, learned_filters
 from eigenformer.analysis.graph_view import GraphView, view_graph
 from eigenformer.config import RunConfig
 from eigenformer.data.workspace import Workspace
+from eigenformer.devices import resolve_device
 from eigenformer.experiments.paper_tables import PAPER_TABLES, paper_table
 from eigenformer.model_folder import read_card
 from eigenformer.targets import Target
@@ -66,14 +67,14 @@ class Example:
 
     Args:
         index: The index of the graph in the test set.
-        subject: The graph and its drawing.
+        view: The graph and its drawing.
         prediction: The prediction, as in :class:`GraphErrors`.
         truth: The truth, as in :class:`GraphErrors`.
         error: The error, as in :class:`GraphErrors`.
     """
 
     index: int
-    subject: GraphView
+    view: GraphView
     prediction: np.ndarray
     truth: np.ndarray
     error: float
@@ -125,6 +126,7 @@ def report_run(
     path: str | Path,
     examples: int = 8,
     workspace: Workspace | None = None,
+    device: str = "cpu",
 ) -> RunReport:
     """Collects the report of a run. ``missing`` lists the unavailable parts with reasons.
 
@@ -132,7 +134,9 @@ def report_run(
         path: A run folder.
         examples: The number of test graphs to draw, those with the largest errors.
         workspace: The folders of raw files and prepared graphs (default: from the environment).
+        device: The device to compute predictions on.
     """
+    resolve_device(device)  # a wrong name is an error, not a missing part
     folder = RunFolder.open(path)
     config, summary = folder.read_config(), folder.read_summary()
     missing: dict[str, str] = {}
@@ -144,7 +148,7 @@ def report_run(
     )
 
     def test() -> TestResults:
-        return _test(folder, examples, workspace)
+        return _test(folder, examples, workspace, device)
 
     return RunReport(
         name=folder.path.resolve().name,
@@ -174,7 +178,14 @@ def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None
     if table is None or not isinstance(test, int | float):
         return None
     column = table["columns"][config.data.dataset]
-    ranks = [Rank("this run", (100 if column["percent"] else 1) * test, None, "ours")]
+    ranks = [
+        Rank(
+            f"this run: {config.model.title}",
+            (100 if column["percent"] else 1) * test,
+            None,
+            "ours",
+        )
+    ]
     for name, row in table["rows"].items():
         if config.data.dataset in row:
             mean, *rest = row[config.data.dataset]
@@ -185,8 +196,10 @@ def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None
     return Comparison(column["label"], column["metric"], lower, column["digits"], tuple(ranks))
 
 
-def _test(folder: RunFolder, examples: int, workspace: Workspace | None) -> TestResults:
-    trained = TrainedModel.open(folder.path)
+def _test(
+    folder: RunFolder, examples: int, workspace: Workspace | None, device: str
+) -> TestResults:
+    trained = TrainedModel.open(folder.path, device)
     graphs = trained.graphs(workspace, "test")
     found = graph_errors(trained.model, graphs, trained.target, trained.batch_size)
     archive, places = graphs.archive, graphs.indices

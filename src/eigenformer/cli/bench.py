@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eigenformer.cli.settings import add_folders, workspace_of
+from eigenformer.cli.settings import add_device, add_folders, workspace_of
 
 if TYPE_CHECKING:
     from eigenformer.speed import Measurement, Setup
@@ -30,15 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="skip literal attention if a step needs more than this many gigabytes (default: 14)",
     )
     parser.add_argument("--output", type=Path, help="folder for the results as JSON and a plot")
+    add_device(parser, default="cpu")
     add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Measures, and prints each result as soon as it is known."""
+    from eigenformer.devices import resolve_device
     from eigenformer.nearest import unknown
     from eigenformer.speed import WORKLOADS, growth, steps
     from eigenformer.speed.batches import find_archive
 
+    device = str(resolve_device(arguments.device))
     cache_dir = workspace_of(arguments).cache_dir
     archives: dict[str, str | None] = {}
     for name in arguments.workloads or WORKLOADS:
@@ -48,26 +51,29 @@ def run(arguments: argparse.Namespace) -> None:
         archives[name] = None if found is None else str(found)
         graphs = "random graphs" if found is None else found.name
         print(f"{name}: {WORKLOADS[name].graphs} graphs of {graphs}")
-    report: dict[str, list[dict[str, Any]]] = {"steps": [], "growth": []}
-    print("\nForward, backward and optimiser: processor seconds, wall-clock seconds, megabytes.\n")
+    results: dict[str, list[dict[str, Any]]] = {"steps": [], "growth": []}
+    print(
+        f"\nForward, backward and optimiser on {device}: processor seconds, wall-clock seconds, "
+        f"megabytes.\n"
+    )
     print("| batch | threads | model | parameters | processor s | wall s | memory MB | literal / |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name, archive in archives.items():
         for threads in arguments.threads:
-            report["steps"] += _table(list(steps({name: archive}, [threads])), arguments)
+            results["steps"] += _table(list(steps({name: archive}, [threads], device)), arguments)
     if not arguments.no_growth:
         print("\n| grows with | | model | processor s | memory MB |")
         print("| --- | --- | --- | --- | --- |")
-        for name, value, setup in growth():
+        for name, value, setup in growth(device):
             best = _best([setup], arguments)[0]
             cells = f"{best.cpu:.4f} | {best.memory:.0f}" if best else "failed | "
             print(f"| {name} | {value} | {setup.model} | {cells} |", flush=True)
-            report["growth"].append(_record(name, value, setup.model, best))
+            results["growth"].append(_record(name, value, setup.model, best))
     if arguments.output:
         arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
+        (arguments.output / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
         if not arguments.no_growth:
-            _plot(report["growth"], arguments.output / "growth.svg")
+            _plot(results["growth"], arguments.output / "growth.svg")
 
 
 def _table(setups: list[Setup], arguments: argparse.Namespace) -> list[dict[str, Any]]:

@@ -43,6 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
     there = [kernel.name for kernel in KERNELS if kernel.unavailable() is None]
     checks = check_backends([name for name in reversed(there) if name != "literal"])
     for check in checks:
+        if not check.cases:
+            _line("self-check", f"{check.backend} supports none of the compared models")
+            continue
         verdict = "agrees with" if check.agrees else "DIFFERS FROM"
         text = f"{check.backend} {verdict} literal: largest difference {check.error:.1e}"
         _line("self-check", f"{text} in {check.cases} batches")
@@ -83,6 +86,7 @@ def _print_attention() -> None:
     for text, request in {
         "float64": Request(torch.float64),
         "a GPU": Request(device="cuda"),
+        "edges and features": Request(features=True, edges=True),
         "attention weights": Request(return_attention=True),
     }.items():
         kernel = choose_kernel(request)

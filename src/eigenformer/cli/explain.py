@@ -38,6 +38,6 @@ def run(arguments: argparse.Namespace) -> None:
     workspace = workspace_of(arguments)
     explanation = explain(trained, arguments.input, arguments.index, workspace)
     save_page(explain_page(explanation), arguments.out)
-    print(f"{explanation.subject.name}: {arguments.out}")
+    print(f"{explanation.view.name}: {arguments.out}")
     if remark := explain_remark(explanation):
         print(remark)

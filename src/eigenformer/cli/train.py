@@ -64,8 +64,8 @@ def run(arguments: argparse.Namespace) -> None:
     from eigenformer.training.run_folder import RunFolder
     from eigenformer.training.trainer import is_first_process
 
-    wanted = settings_of(arguments)
     workspace = workspace_of(arguments, None if is_first_process() else SilentReporter())
+    wanted = settings_of(arguments, workspace.reporter)
     if arguments.resume is not None:
         if wanted or arguments.out is not None:
             raise ConfigError("--resume uses the run's own settings and takes no others")

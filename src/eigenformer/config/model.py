@@ -123,6 +123,9 @@ class NetworkConfig(Settings):
     needs_spectrum: ClassVar[bool] = False
     """Whether graphs need a spectrum. If not, none is computed."""
 
+    uses_backend: ClassVar[bool] = False
+    """Whether the network has spectrum-aware attention, which a backend computes."""
+
     node_encoder: EncoderSpec
     out_channels: int = 1
     edge_encoder: EncoderSpec | None = None
@@ -140,6 +143,19 @@ class NetworkConfig(Settings):
             and self.node_encoder.no_edge_type is not None
         ):
             raise ConfigError("node_encoder.no_edge_type: only for edge_encoder")
+
+    def check_backend(self, backend: str) -> None:
+        """Raises an error if a backend is chosen for a network that does not use one."""
+        if backend != "auto" and not self.uses_backend:
+            raise ConfigError(
+                f"backend: '{backend}' is a way to compute spectrum-aware attention, which "
+                f"{self.title} does not have"
+            )
+
+    @property
+    def title(self) -> str:
+        """Name of the network in messages and tables: its kind, and its type within the kind."""
+        return str(getattr(self, "kind", type(self).__name__))
 
     def tiny(self) -> Self:
         """Returns the smallest network with the same inputs and the same number of outputs."""
@@ -191,6 +207,7 @@ class EigenformerConfig(NetworkConfig):
 
     network: ClassVar[str] = "eigenformer.models.eigenformer:Eigenformer"
     needs_spectrum: ClassVar[bool] = True
+    uses_backend: ClassVar[bool] = True
 
     heads: int = 8
     phi_width: int = 28
@@ -289,6 +306,11 @@ class MessagePassingConfig(NetworkConfig):
             raise ConfigError(
                 f"hidden_dim: {self.hidden_dim} is not a multiple of heads, {self.heads}"
             )
+
+    @property
+    def title(self) -> str:
+        """Name of the network in messages and tables: its kind and its convolution."""
+        return f"{self.kind} ({self.convolution})"
 
     def tiny(self) -> Self:
         """Returns the smallest network with the same inputs and the same number of outputs."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eigenformer.config.data import DataConfig
 from eigenformer.config.model import ModelConfig
 from eigenformer.config.settings import ConfigError, Settings, require_positive
+from eigenformer.devices import check_device
 from eigenformer.options import Backend, InitialBias, Precision
 
 
@@ -88,6 +89,8 @@ class RunConfig(Settings):
             stop early.
         start: Folder with a trained model to start from.
         threads: Number of PyTorch threads per process; None for PyTorch's default.
+        device: Device to compute on: ``cpu``, ``cuda``, ``cuda:N`` or ``mps``; ``auto`` for a GPU
+            with CUDA if there is one, otherwise the CPU.
         devices: Number of processes (or GPUs) per machine.
         machines: Number of machines.
         precision: Floating-point precision: ``32``, ``64``, or mixed (``bf16`` or ``16``).
@@ -103,6 +106,7 @@ class RunConfig(Settings):
     patience: int | None = None
     start: str | None = None
     threads: int | None = None
+    device: str = "auto"
     devices: int = 1
     machines: int = 1
     precision: Precision = "32"
@@ -110,8 +114,15 @@ class RunConfig(Settings):
 
     def check(self) -> None:
         require_positive(self, "devices", "machines")
+        self.model.check_backend(self.backend)
         if self.seed < 0:
             raise ConfigError(f"seed: must not be negative, got {self.seed}")
         for name in ("patience", "threads"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ConfigError(f"{name}: must be at least 1, got {getattr(self, name)}")
+        try:
+            check_device(self.device)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        if self.devices > 1 and (self.device == "mps" or ":" in self.device):
+            raise ConfigError(f"devices: {self.devices}, but '{self.device}' is a single device")

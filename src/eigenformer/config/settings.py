@@ -141,6 +141,7 @@ def _check_union_part(
         kinds = kinds_of(members)
         if values["kind"] not in kinds:
             raise ConfigError(unknown(f"{path}.kind: '{values['kind']}'", values["kind"], kinds))
+        _reject_foreign(values, kinds[values["kind"]], members, path)
         kinds[values["kind"]].check_part(values, path)
         return None
     fitting = [m for m in members if all(name in setting_types(m) for name in values)]
@@ -222,4 +223,19 @@ def _checked_union(value: Any, members: tuple[Any, ...], path: str) -> Any:
         )
     if kind not in kinds:
         raise ConfigError(unknown(f"{path}.kind: '{kind}'", str(kind), kinds))
+    _reject_foreign(value, kinds[kind], members, path)
     return kinds[kind].from_dict(value, path)
+
+
+def _reject_foreign(
+    values: Mapping[str, Any], member: type[Settings], members: Iterable[type[Settings]], path: str
+) -> None:
+    """Raises an error for a setting that only other members of a union have, and names them."""
+    for name in values:
+        owners = [other for other in members if name in setting_types(other)]
+        if owners and member not in owners:
+            kinds = " or ".join(kinds_of(owners))
+            raise ConfigError(
+                f"{_join(path, name)}: a setting of kind {kinds}, but {path}.kind is "
+                f"{values['kind']}"
+            )

@@ -39,18 +39,18 @@ def is_image_folder(folder: Path) -> bool:
 
 
 def read_image_folder(
-    folder: Path, slic: Slic | None = None, report: Reporter | None = None
+    folder: Path, slic: Slic | None = None, reporter: Reporter | None = None
 ) -> GraphArchive:
     """Reads a folder of pictures as graphs.
 
     Subfolders are classes. Without subfolders, the graphs have no targets.
     """
-    report = report or Reporter()
+    reporter = reporter or Reporter()
     files = sorted(_images(folder))
     if not files:
         raise DataError(Problem(str(folder), "contains no pictures"))
     pictures = []
-    with report.step("superpixels", len(files), unit="pictures") as step:
+    with reporter.step("superpixels", len(files), unit="pictures") as step:
         for file in files:
             pictures.append(superpixels_of(read_image(file), slic))
             step.advance(1)
@@ -66,7 +66,7 @@ def read_image_folder(
     classes = sorted(set(parents)) if len(parents) == len(files) else []
     labels = np.array([classes.index(name) for name in parents]) if classes else None
     names = [str(file.relative_to(folder)) for file in files]
-    return superpixel_archive(Superpixels.joined(pictures), labels, classes, None, report, names)
+    return superpixel_archive(Superpixels.joined(pictures), labels, classes, None, reporter, names)
 
 
 def superpixels_of(image: np.ndarray, slic: Slic | None = None) -> Superpixels:

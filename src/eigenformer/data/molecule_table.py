@@ -37,7 +37,9 @@ class _Row:
     split: str | None
 
 
-def read_molecule_table(path: Path, options: ReadOptions, report: Reporter | None = None) -> Import:
+def read_molecule_table(
+    path: Path, options: ReadOptions, reporter: Reporter | None = None
+) -> Import:
     """Reads a CSV, TSV or Parquet table of molecules.
 
     Missing targets are NaN. Invalid rows are reported, not dropped.
@@ -51,7 +53,7 @@ def read_molecule_table(path: Path, options: ReadOptions, report: Reporter | Non
             table.column(name)
     targets = TargetColumns(table, options.targets, options.task)
     smiles = table.column(options.smiles)
-    graphs = featurize_all(smiles, options.featurizer, report or Reporter())
+    graphs = featurize_all(smiles, options.featurizer, reporter or Reporter())
     rows: list[_Row] = []
     rejected = list(table.ragged)
     names: dict[str, int] = {}

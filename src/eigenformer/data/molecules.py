@@ -114,6 +114,8 @@ def parse_smiles(smiles: str) -> Mol:
     chem = _chem()
     from rdkit import rdBase
 
+    if not isinstance(smiles, str):
+        raise MoleculeError(f"expected a SMILES as a string, got {smiles!r}")
     if not smiles.strip():
         raise MoleculeError("the SMILES is empty")
     with rdBase.BlockLogs():

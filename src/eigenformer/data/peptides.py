@@ -6,12 +6,14 @@ Licence of the data: CC BY-NC 4.0.
 from __future__ import annotations
 
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.benchmarking_gnns import packed_structure
+from eigenformer.data.building import Builder
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import featurize_all
 from eigenformer.data.fields import NO_SPLIT, SPLITS, Field, number_splits
@@ -51,7 +53,12 @@ LAYOUTS: dict[str, tuple[tuple[RawFile, ...], ...]] = {
 """The files to read: tables of SMILES in a local copy, or the official graphs."""
 
 
-def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
+def builder(name: str) -> Builder:
+    """Returns how a benchmark is built."""
+    return Builder(LAYOUTS[name], partial(build, name))
+
+
+def build(name: str, files: list[Path], reporter: Reporter) -> GraphArchive:
     """Raw files → archive: ``x`` [n, 9], ``edge_attr`` [m, 3], ``y`` [1, 10] or [1, 11]."""
     if files[0].suffix == ".zip":
         return _official(name, files[0])
@@ -66,7 +73,7 @@ def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
         split = _struct_split(files[1], len(table))
     smiles = table.column("smiles")
     graphs = []
-    for graph, line in zip(featurize_all(smiles, "ogb", report), table.lines, strict=True):
+    for graph, line in zip(featurize_all(smiles, "ogb", reporter), table.lines, strict=True):
         if isinstance(graph, MoleculeError):
             raise DataError(Problem(str(files[0]), str(graph), line))
         graphs.append(graph)

@@ -115,7 +115,7 @@ def read_own(
     elif form == "graphs":
         archive = read_data_folder(path, options.task)
     else:
-        archive = read_image_folder(path, report=reporter)
+        archive = read_image_folder(path, reporter=reporter)
     return Import(split_archive(archive, split), rejected)
 
 

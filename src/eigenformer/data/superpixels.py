@@ -6,12 +6,14 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.benchmarking_gnns import benchmark_file, packed_structure, read_benchmark
+from eigenformer.data.building import Builder
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import SPLITS, Field
 from eigenformer.data.workspace import RawFile
@@ -60,7 +62,12 @@ def layouts(name: str) -> tuple[tuple[RawFile, ...], ...]:
     return tuple(RawFile(f"{split}.npz") for split in SPLITS), (benchmark_file(name),)
 
 
-def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
+def builder(name: str) -> Builder:
+    """Returns how a benchmark is built."""
+    return Builder(layouts(name), partial(build, name))
+
+
+def build(name: str, files: list[Path], reporter: Reporter) -> GraphArchive:
     """Raw files → archive: ``x`` = colour and position, ``edge_attr`` [m, 1], ``y`` [1]."""
     if files[0].suffix == ".zip":
         return _official(name, files[0])
@@ -68,7 +75,7 @@ def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
     pixels = Superpixels.joined([part for part, _ in parts])
     labels = np.concatenate([labels for _, labels in parts])
     split = np.repeat(np.arange(len(parts), dtype=np.uint8), [len(p.sizes) for p, _ in parts])
-    return superpixel_archive(pixels, labels, _CLASSES[name], split, report)
+    return superpixel_archive(pixels, labels, _CLASSES[name], split, reporter)
 
 
 def superpixel_archive(
@@ -76,11 +83,11 @@ def superpixel_archive(
     labels: np.ndarray | None,
     classes: Sequence[str],
     split: np.ndarray | None,
-    report: Reporter,
+    reporter: Reporter,
     names: Sequence[str] | None = None,
 ) -> GraphArchive:
     """Converts superpixels to an archive of graphs."""
-    edge_index, weights, edge_offsets = neighbour_graphs(pixels, report)
+    edge_index, weights, edge_offsets = neighbour_graphs(pixels, reporter)
     x = np.concatenate([pixels.colour, pixels.position], axis=1).astype(np.float32)
     single = np.dtype(np.float32)
     fields = {"x": Field("node", x, single), "edge_attr": Field("edge", weights[:, None], single)}
@@ -101,7 +108,7 @@ def superpixel_archive(
 
 
 def neighbour_graphs(
-    pixels: Superpixels, report: Reporter
+    pixels: Superpixels, reporter: Reporter
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the edges of all pictures, their weights, and the offsets of each picture's edges.
 
@@ -129,7 +136,7 @@ def neighbour_graphs(
         return len(block)
 
     with (
-        report.step("superpixel graphs", len(sizes)) as step,
+        reporter.step("superpixel graphs", len(sizes)) as step,
         ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
         for done in pool.map(solve, jobs):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.building import Builder
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import SPLITS, Field
 from eigenformer.data.workspace import RawFile
@@ -50,7 +51,12 @@ LAYOUTS: tuple[tuple[RawFile, ...], ...] = (
 """The files to read: a packed local copy, or the official files."""
 
 
-def build(files: list[Path], report: Reporter) -> GraphArchive:
+def builder(name: str) -> Builder:
+    """Returns how the benchmark is built."""
+    return Builder(LAYOUTS, build)
+
+
+def build(files: list[Path], reporter: Reporter) -> GraphArchive:
     """Raw files → archive: ``x`` [n, 1], ``edge_attr`` [m] in 1..3, ``y`` [1]."""
     arrays = _packed(files[0]) if files[0].suffix == ".npz" else _official(files)
     atoms, bonds = arrays["atom_type"], arrays["bond"].astype(np.int64)

@@ -103,14 +103,18 @@ def _why_not(run: Run) -> str | None:
     return None if _has_presets_settings(config, preset) else "settings differ from the preset's"
 
 
+def has_model_of(config: RunConfig, preset: Preset) -> bool:
+    """Whether a run has the preset's model and training. The number of epochs may differ."""
+    training = preset.training.with_epochs(config.training.epochs)
+    return (config.model, config.training) == (preset.model, training)
+
+
 def _has_presets_settings(config: RunConfig, preset: Preset) -> bool:
     """Whether a run used the preset's settings. The number of epochs may differ."""
-    training = preset.training.with_epochs(config.training.epochs)
     if not isinstance(config.data, BenchmarkData):
         return False
     data = BenchmarkData(preset.dataset, official=config.data.official)
-    ours = (config.model, config.training, config.data, config.precision)
-    return ours == (preset.model, training, data, "32")
+    return has_model_of(config, preset) and (config.data, config.precision) == (data, "32")
 
 
 def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:

@@ -8,22 +8,35 @@ Each kernel reports what it supports.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from eigenformer import options
 from eigenformer.kernels.base import AttentionKernel, AttentionTerms, EdgeTerms, PhiTable, Request
 from eigenformer.kernels.literal import LiteralAttention
 from eigenformer.kernels.native import NativeAttention
 from eigenformer.kernels.torch import TorchAttention
+from eigenformer.lazy import find
 from eigenformer.nearest import unknown
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 
-KERNELS: tuple[type[AttentionKernel], ...] = (NativeAttention, TorchAttention, LiteralAttention)
+KERNELS: tuple[type[AttentionKernel], ...] = tuple(map(find, options.KERNELS.values()))
 """All kernels, the fastest first: ``auto`` selects the first that supports the request."""
 
 
-def make_kernel(graphs: RaggedGraphs, backend: Backend = "auto") -> AttentionKernel:
-    """Builds the kernel of a batch: everything about the batch that all layers share."""
+def make_kernel(
+    graphs: RaggedGraphs, backend: Backend = "auto", request: Request | None = None
+) -> AttentionKernel:
+    """Builds the kernel of a batch: everything about the batch that all layers share.
+
+    Args:
+        graphs: The batch, which determines type and device.
+        backend: The name of the kernel.
+        request: What else the kernel must support (default: spectral attention alone).
+    """
     values = graphs.eigenvectors
-    return choose_kernel(Request(values.dtype, values.device.type), backend)(graphs)
+    request = replace(request or Request(), dtype=values.dtype, device=values.device.type)
+    return choose_kernel(request, backend)(graphs)
 
 
 def choose_kernel(request: Request, backend: Backend = "auto") -> type[AttentionKernel]:

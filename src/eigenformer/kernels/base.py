@@ -49,6 +49,9 @@ class Request:
         psi: ψ, see :class:`AttentionTerms`.
         keep: Whether the factors of dropout are given instead of random.
         return_attention: Whether the attention weights are returned.
+        features: Whether attention also depends on features, through queries and keys.
+        edges: Whether edges add to the values or to the logits.
+        dropout: Whether attention weights are dropped.
     """
 
     dtype: torch.dtype = torch.float32
@@ -56,6 +59,9 @@ class Request:
     psi: ScalarFunction | None = None
     keep: bool = False
     return_attention: bool = False
+    features: bool = False
+    edges: bool = False
+    dropout: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,6 +37,7 @@ def build_model(config: NetworkConfig, backend: Backend = "auto") -> Model:
         config: The architecture.
         backend: How spectrum-aware attention is computed, in networks that have it.
     """
+    config.check_backend(backend)
     model: Model = find(config.network)(config)
     model.backend = backend
     return model

@@ -15,7 +15,7 @@ from eigenformer.batch_norm import check_batch_norm
 from eigenformer.config import EigenformerConfig, load_preset
 from eigenformer.edges import Edges
 from eigenformer.encoders import build_encoder
-from eigenformer.kernels import AttentionKernel, Backend, make_kernel
+from eigenformer.kernels import AttentionKernel, Backend, Request, make_kernel
 from eigenformer.layer import DegreeScaler, EigenformerLayer
 from eigenformer.models.base import Model, Parts
 from eigenformer.node_potentials import NodePotentials
@@ -204,7 +204,12 @@ class Eigenformer(Model):
         graphs = RaggedGraphs.from_data(batch, self.dtype)
         x, edge_attr = self.features(batch, graphs.node_graph)
         check_batch_norm(self, graphs.num_nodes)
-        return x, edge_attr, make_kernel(graphs, self.backend)
+        return x, edge_attr, make_kernel(graphs, self.backend, self.request())
+
+    def request(self) -> Request:
+        """Returns what a kernel must support to compute the attention of the layers."""
+        first: Any = self.layers[0]  # all layers are alike
+        return first.attention.request()
 
     def _represent(
         self,

@@ -176,7 +176,7 @@ def comparable(convolution: Convolution, like: EigenformerConfig) -> MessagePass
         return config(_GPS_WIDTH)
     with torch.device("meta"):
         parameters = build_model(like).num_parameters()
-    return config(widest(lambda width: MessagePassing(config(width)), parameters))
+    return config(widest(lambda width: build_model(config(width)), parameters))
 
 
 def widest(make: Callable[[int], nn.Module], parameters: int) -> int:

@@ -31,8 +31,6 @@ from eigenformer.nearest import unknown
 from eigenformer.reporting import Reporter
 from eigenformer.targets import Target
 
-# Benchmarks whose metric is not the usual one for their kind of target.
-_BENCHMARK_METRICS: dict[str, str] = {"peptides-func": "average_precision"}
 _SHOWN = 20
 
 
@@ -95,7 +93,7 @@ def load_data(
         )
         archive = prepared.archive
         usable = np.ones(len(archive), dtype=bool)
-        target = _target(config.dataset, archive, _BENCHMARK_METRICS.get(config.dataset))
+        target = _target(config.dataset, archive, benchmark(config.dataset).metric)
     else:
         prepared = _prepare_own(config, workspace, with_spectra)
         usable = _labelled(prepared.archive)
@@ -103,8 +101,6 @@ def load_data(
         _report_bad_rows(prepared.archive, usable, path, config.max_bad_rows, reporter)
         archive = _split(prepared.archive, usable, config)
         target = _standardised(_target(config.dataset, archive, config.metric), archive, usable)
-        told = "" if config.task else ", inferred from the target values (--task overrides it)"
-        reporter.say(f"task: {target.describe()}{told}")
     splits = {name: np.flatnonzero(usable & (archive.split == i)) for i, name in enumerate(SPLITS)}
     if config.limit is not None:
         splits = {name: graphs[: config.limit] for name, graphs in splits.items()}
@@ -182,7 +178,8 @@ def _report_bad_rows(
         problems = sorted([*rejected, *unlabelled], key=lambda problem: problem.line or 0)
         raise DataError(
             f"{path}: {bad} of {total} rows cannot be used ({100 * bad / total:.1f} %), more than "
-            f"--max-bad-rows {most:g}; the first ones:\n" + "\n".join(map(str, problems[:_SHOWN]))
+            f"max_bad_rows allows ({most:g}); the first ones:\n"
+            + "\n".join(map(str, problems[:_SHOWN]))
         )
     for problem in unlabelled[:_SHOWN]:
         reporter.notice(str(problem))

@@ -13,6 +13,7 @@ import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
 
 from eigenformer.config import RunConfig
+from eigenformer.devices import resolve_device
 from eigenformer.model_folder import load_model, read_card, read_weights
 from eigenformer.models import Model, build_model
 from eigenformer.reporting import Reporter
@@ -21,7 +22,7 @@ from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.epoch_log import EpochLog
 from eigenformer.training.loading import TrainingData
 from eigenformer.training.module import TrainingModule
-from eigenformer.training.planning import check_fit
+from eigenformer.training.planning import check_fit, check_start
 from eigenformer.training.progress import Progress
 from eigenformer.training.run_folder import RunError, RunFolder
 from eigenformer.training.run_writer import RunWriter
@@ -32,6 +33,7 @@ from eigenformer.training.trainer import (
     is_first_process,
     limited_threads,
     make_trainer,
+    other_kernel,
     processes,
     quiet,
 )
@@ -53,10 +55,11 @@ def start_run(
         reporter: Prints messages.
     """
     check_hardware(config)
+    # First the model: if its weights do not fit, no folder is left behind.
+    model, target, notes = new_model(config, data.target, data.targets("train"))
     if is_first_process():
         folder = RunFolder.create(out)
         folder.write_config(config)
-    model, target, notes = new_model(config, data.target, data.targets("train"))
     return _run(config, data, model, target, RunFolder(Path(out)), reporter or Reporter(), notes)
 
 
@@ -67,7 +70,7 @@ def resume_run(
     folder, reporter = RunFolder.open(path), reporter or Reporter()
     folder.check_resumable()
     check_hardware(config)
-    check_fit(config.model, data, config.preset)
+    check_fit(config.model, data, f"the model of {path}")
     if not folder.checkpoint.exists():
         model, target, notes = new_model(config, data.target, data.targets("train"))
         return _run(config, data, model, target, folder, reporter, notes)
@@ -109,6 +112,7 @@ def new_model(
     if config.start is None:
         return model, target, []
     source, card = load_model(config.start)
+    check_start(config.start, card.architecture, config.model.kind)
     same_task = card.target is not None and card.target.same_as(target)
     fresh = [] if same_task else ["head"]
     for part in ("node_encoder", "edge_encoder"):
@@ -231,10 +235,11 @@ def _introduction(
     counts = _counted({name: len(graphs) for name, graphs in data.splits.items()})
     lines = [
         f"{data.name}: {target.describe()}, metric {target.metric}; graphs: {counts}",
-        f"model: preset {config.preset}, {model.num_parameters()} parameters; run folder "
-        f"{folder.path}",
+        f"model: {config.model.title}, preset {config.preset}, {model.num_parameters()} "
+        f"parameters; run folder {folder.path}",
+        *other_kernel(config, model),
     ]
-    if processes(config) > 1 and not torch.cuda.is_available():
+    if processes(config) > 1 and resolve_device(config.device).type == "cpu":
         lines.append(
             "several CPU processes: batch norm is not synchronised (PyTorch does not support this "
             "on CPUs); each normalises its own share of a batch; running statistics are averaged"

@@ -65,6 +65,7 @@ class RunWriter:
         config = self.config
         return {
             "dataset": config.data.dataset,
+            "network": config.model.title,
             "preset": config.preset,
             "seed": config.seed,
             "metric": self.target.metric,

@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -19,7 +20,9 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.strategies import DDPStrategy
 
 from eigenformer.config import ConfigError, RunConfig
-from eigenformer.kernels import Request, choose_kernel
+from eigenformer.devices import resolve_device
+from eigenformer.kernels import KERNELS, Request, choose_kernel
+from eigenformer.models import Eigenformer, Model
 from eigenformer.training.checkpoint_io import AtomicCheckpointIO
 from eigenformer.training.run_folder import LOGS, RunFolder
 
@@ -31,9 +34,10 @@ def check_hardware(config: RunConfig) -> None:
 
     Lightning would change such settings, or wait.
     """
-    if config.precision == "16" and not torch.cuda.is_available():
-        raise ConfigError("precision: '16' needs a GPU; use bf16 on the CPU")
     try:
+        device = resolve_device(config.device)
+        if config.precision == "16" and device.type == "cpu":
+            raise ConfigError("precision: '16' needs a GPU; use bf16 on the CPU")
         choose_kernel(Request(), config.backend)
     except ValueError as error:
         raise ConfigError(str(error)) from None
@@ -42,6 +46,18 @@ def check_hardware(config: RunConfig) -> None:
             f"machines: {config.machines}; set MASTER_ADDR, MASTER_PORT and NODE_RANK on "
             f"each machine, or start with torchrun"
         )
+
+
+def other_kernel(config: RunConfig, model: Model) -> list[str]:
+    """Returns a message if the chosen backend does not support the run, so that another is used."""
+    if config.backend == "auto" or not isinstance(model, Eigenformer):
+        return []
+    dtype = torch.float64 if config.precision == "64" else torch.float32
+    device = resolve_device(config.device).type
+    request = replace(model.request(), dtype=dtype, device=device)
+    used = choose_kernel(request, config.backend)
+    reasons = [k.unsupported(request) for k in KERNELS if k.name == config.backend != used.name]
+    return [f"backend: {used.name} instead of {config.backend}: {reason}" for reason in reasons]
 
 
 class StopOnTerm(Callback):
@@ -78,7 +94,8 @@ def make_trainer(
     """Returns a Lightning trainer for these settings. ``arguments`` override its own settings."""
     devices = int(os.environ["LOCAL_WORLD_SIZE"]) if _is_torchrun() else config.devices
     machines = processes(config) // devices
-    cuda = torch.cuda.is_available()
+    device = resolve_device(config.device)
+    cuda = device.type == "cuda"
     strategy: Any = "auto"
     if devices * machines > 1:
         # TrainingModule shares the running statistics once per epoch, not in every step.
@@ -89,8 +106,8 @@ def make_trainer(
             find_unused_parameters=True,  # the bias of W_R cancels, so it has no gradient
         )
     settings: dict[str, Any] = {
-        "accelerator": "gpu" if cuda else "cpu",
-        "devices": devices,
+        "accelerator": device.type,
+        "devices": devices if device.index is None else [device.index],
         "num_nodes": machines,
         "strategy": strategy,
         "precision": _PRECISION[config.precision],
