@@ -39,3 +39,5 @@ def test_every_ingredient_has_a_point_with_its_gain() -> None:
     assert list(off) == pytest.approx([35])
     assert "2 minutes" in picture.caption
     assert picture_bytes(picture).startswith(b"<?xml")
+    box = ax.get_legend().get_window_extent()
+    assert box.y0 >= ax.bbox.y1  # it hides no point

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ Equal = Literal["time", "epochs"]
 """What the runs of a comparison have in common."""
 
 COSTS = "costs.json"
-_STEPS, _FIRST = 12, 2  # steps to measure, and how many of them only warm up
+_STEPS, _WARM_UP = 12, 2  # how many steps to take, and how many of them are not measured
 
 
 @dataclass(frozen=True)
@@ -92,20 +92,24 @@ class Budget:
 
 
 def measure_cost(config: RunConfig, data: TrainingData) -> Cost:
-    """Measures a few steps of a real training, and its first validation, in one process."""
+    """Measures a few steps of a real training, with its validations, in one process."""
     config = config.replace(devices=1, machines=1)
     model, target, _ = new_model(config, data.target, data.targets("train"))
     size = config.training.batch_size
     module = GraphDataModule(data.dataset("train"), data.dataset("val"), None, size, config.seed)
     task, clock = TrainingModule(model, target, config.training, config.seed), _Clock()
-    once = {"max_epochs": 1, "limit_train_batches": _STEPS, "enable_checkpointing": False}
+    steps = len(module.train_dataloader())
     with quiet(), limited_threads(config.threads):
-        make_trainer(config, [clock], **once).fit(task, datamodule=module)
-    return Cost(
-        statistics.median(clock.steps[_FIRST:] or clock.steps),
-        clock.validation,
-        len(module.train_dataloader()),
-    )
+        trainer = make_trainer(
+            config,
+            [clock],
+            max_epochs=math.ceil(_STEPS / steps),
+            limit_train_batches=_STEPS,
+            enable_checkpointing=False,
+        )
+        trainer.fit(task, datamodule=module)
+    step = statistics.median(clock.steps[_WARM_UP:])
+    return Cost(step, statistics.median(clock.validations), steps)
 
 
 def measure_costs(
@@ -130,29 +134,28 @@ def measure_costs(
 
 
 class _Clock(Callback):
-    """Reads the time when each step starts, and before and after the validation."""
+    """Measures steps, each with loading its batch and averaging the weights, and validations."""
 
     def __init__(self) -> None:
-        self.marks: list[float] = []
-
-    @property
-    def steps(self) -> list[float]:
-        """The time of each step, with loading its batch and averaging the weights."""
-        return [end - start for start, end in pairwise(self.marks[:-1])]
-
-    @property
-    def validation(self) -> float:
-        """The time of the validation."""
-        return self.marks[-1] - self.marks[-2]
+        self.steps: list[float] = []
+        self.validations: list[float] = []
+        self._start: float | None = None  # of the current step or validation
 
     def on_train_batch_start(self, *given: Any) -> None:
-        self.marks.append(_now())
+        self._end(self.steps)
+        self._start = _now()
 
     def on_validation_start(self, *given: Any) -> None:
-        self.marks.append(_now())
+        self._end(self.steps)
+        self._start = _now()
 
     def on_validation_end(self, *given: Any) -> None:
-        self.marks.append(_now())
+        self._end(self.validations)
+
+    def _end(self, times: list[float]) -> None:
+        if self._start is not None:
+            times.append(_now() - self._start)
+        self._start = None
 
 
 def _now() -> float:

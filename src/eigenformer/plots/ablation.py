@@ -71,7 +71,7 @@ def draw_parts(ablation: PartsAblation, metric: str) -> Picture:
         f"same model without it; right of 0 is better. {ablation.schedule}."
         + (" Bars: standard deviation over the seeds." * (len(ablation.seeds) > 1))
     )
-    picture = new_picture(COLUMN, 0.8 + 0.24 * len(names), caption, layout="constrained")
+    picture = new_picture(COLUMN, 1.0 + 0.24 * len(names), caption, layout="constrained")
     ax = picture.body.subplots()
     ax.axvline(0, color=PALE, linewidth=0.8)
     for on, colour, shift in ((True, BLUE, -0.13), (False, VERMILION, 0.13)):
@@ -95,5 +95,5 @@ def draw_parts(ablation: PartsAblation, metric: str) -> Picture:
     ax.invert_yaxis()
     ax.xaxis.set_major_formatter(PercentFormatter(decimals=0))
     ax.set_xlabel(f"improvement of the test {metric}")
-    ax.legend(loc="best")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1))  # above: points may be anywhere
     return picture

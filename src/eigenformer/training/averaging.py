@@ -5,6 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+_Tensors = tuple[Tensor, ...] | list[Tensor]
+
 
 def moving_average(model: nn.Module, decay: float) -> AveragedModel:
     r"""Returns a copy of a model that averages its weights: ``update_parameters`` adds a step.
@@ -22,7 +24,7 @@ def moving_average(model: nn.Module, decay: float) -> AveragedModel:
         decay: :math:`\delta`, in [0, 1).
     """
 
-    def update(averages: list[Tensor], weights: list[Tensor], count: Tensor | int) -> None:
+    def update(averages: _Tensors, weights: _Tensors, count: Tensor | int) -> None:
         step = int(count)
         get_ema_multi_avg_fn(min(decay, (1 + step) / (10 + step)))(averages, weights, count)
 

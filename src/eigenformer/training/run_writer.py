@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -59,7 +59,7 @@ class RunWriter:
             epoch=epoch,
             validation=None if validation != validation else validation,
         )
-        save_model(self.folder.path, model, card)
+        save_model(self.folder.path, cast(Model, model), card)
 
     def summary(self, known: dict[str, Any]) -> dict[str, Any]:
         """Returns the summary: ``known``, and what else is needed to interpret the result."""
