@@ -20,7 +20,7 @@ ROOMS = (
     ("spectrum", "lanczos", "scalar_mlp", "ragged", "frequencies"),
     ("data", "kernels"),
     ("edges", "encoders", "batch_norm", "feed_forward", "local_branch", "node_potentials"),
-    ("parts", "attention", "layer"),
+    ("parts", "drop_path", "attention", "layer"),
     ("models", "model_folder"),
     ("testing", "export", "self_check"),
     ("training", "trained_model"),

@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 
 from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.batch_norm import check_batch_norm
+from eigenformer.drop_path import DropPath
 from eigenformer.edges import Edges
 from eigenformer.feed_forward import FeedForward
 from eigenformer.kernels import AttentionKernel, PhiTable, make_kernel
@@ -74,6 +75,8 @@ class EigenformerLayer(nn.Module):
         norm_affine: Whether the batch norms have a learned scale and shift.
         dropout: Dropout after the attention, and inside and after the feed-forward network.
         attention_dropout: Dropout on the attention weights.
+        drop_path: Probability that a graph leaves out a branch in training, drawn once for the
+            attention with its local branch and once for the feed-forward network.
         norm: BN, the norm.
         feed_forward: FFN, the feed-forward network.
         local_branch: ℓ, messages along edges (default: no local branch).
@@ -89,6 +92,7 @@ class EigenformerLayer(nn.Module):
         norm_affine: bool = False,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
+        drop_path: float = 0.0,
         norm: Part = "batch_norm",
         feed_forward: Part = "mlp",
         local_branch: Part | None = None,
@@ -110,6 +114,7 @@ class EigenformerLayer(nn.Module):
         self.norm2 = make_norm(norm, channels, norm_affine)
         self.ffn = make_feed_forward(feed_forward, channels, width, dropout)
         self.dropout = nn.Dropout(dropout)
+        self.drop_path = DropPath(drop_path)
         self._norms_take_graphs = takes_graphs(self.norm1)
         # Another network may keep its output for the backward pass, so it must not be changed.
         self._adds_in_place = isinstance(self.ffn, FeedForward)
@@ -162,16 +167,20 @@ class EigenformerLayer(nn.Module):
         if degree_scale is None and self.degree_scaler is not None:
             degree_scale = self.degree_scaler.scale(graphs.graphs.degrees)
         attended = self.dropout(attended)
+        keep = self.drop_path(x, graphs.graphs)
+        if keep is not None:
+            degree_scale = keep if degree_scale is None else degree_scale * keep
         residual = x
         if self.local is not None:
-            residual = x + self.local(x, graphs.graphs, edge_attr)
+            residual = _add(x, self.local(x, graphs.graphs, edge_attr), keep)
         # Use as few passes and tensors as possible: they make up the memory of a training step.
-        if degree_scale is None:
-            x = residual + attended
-        else:
-            x = torch.addcmul(residual, attended, degree_scale)
+        x = _add(residual, attended, degree_scale)
         x = self._normalize(self.norm1, x, graphs.graphs)
-        x = self.ffn(x).add_(x) if self._adds_in_place else x + self.ffn(x)
+        keep = self.drop_path(x, graphs.graphs)
+        if keep is None and self._adds_in_place:
+            x = self.ffn(x).add_(x)
+        else:
+            x = _add(x, self.ffn(x), keep)
         x = self._normalize(self.norm2, x, graphs.graphs)
         return x if attention is None else (x, attention)
 
@@ -179,6 +188,11 @@ class EigenformerLayer(nn.Module):
         if self._norms_take_graphs:
             return norm(x, batch=graphs.node_graph, batch_size=graphs.num_graphs)
         return norm(x)
+
+
+def _add(x: Tensor, branch: Tensor, scale: Tensor | None) -> Tensor:
+    """Returns x plus the branch, which is scaled if there is a scale."""
+    return x + branch if scale is None else torch.addcmul(x, branch, scale)
 
 
 def _resettable(part: nn.Module) -> list[Any]:

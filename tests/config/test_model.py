@@ -46,6 +46,7 @@ def test_round_trip():
         ({"hidden_dim": 70}, "hidden_dim: 70 is not a multiple of heads, 8"),
         ({"phi_gain": 0.0}, "phi_gain: must be positive and finite, got 0.0"),
         ({"ffn_width": 0}, "ffn_width: must be at least 1"),
+        ({"drop_path": 1.0}, r"drop_path: must be in \[0, 1\), got 1.0"),
         ({"frequency_fraction": 0.0}, r"frequency_fraction: must be in \(0, 1\]"),
         ({"norm_shared": True}, "norm_shared: there is nothing to share without norm_affine"),
         ({"node_encoder": {"in_channels": 3}}, "node_encoder: expected settings with a 'kind'"),

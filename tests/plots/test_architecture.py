@@ -62,8 +62,11 @@ def test_options_are_seen() -> None:
         input_norm=False,
         phi_depth=1,
         attention_dropout=0.0,
+        drop_path=0.1,
     )
-    attention, layer, model = parts(draw_architecture(architecture_of("mine", Eigenformer(config))))
+    picture = draw_architecture(architecture_of("mine", Eigenformer(config)))
+    assert "Drop path grows to 0.1 in the last layer." in picture.caption
+    attention, layer, model = parts(picture)
     assert attention.count("1 → 28 → 1") == 2
     assert not [text for text in attention if text.startswith("dropout")]
     assert {"72 → 144 → 72", "dropout 0.1", "scales and shifts"} <= set(layer)

@@ -23,7 +23,7 @@ _TINY = ["--model.layers", "1", "--model.hidden_dim", "16", "--model.phi_width",
 def test_two_processes_have_the_losses_of_one(table, tmp_path, task):
     data = [table, "--target", "weight", "--batch-size", "16"]
     if task == "with features":  # W_R has a bias without a gradient
-        data += ["--model.feature_attention", "true"]
+        data += ["--model.feature_attention", "true", "--training.average_weights", "0.9"]
     if task == "weighted classes of nodes":  # nine graphs a step: shares of five and four
         data = ["pattern", "--data.size", "40", "--batch-size", "9"]
     rows = {}

@@ -23,6 +23,7 @@ _RANDOM = [
     # What a step of the paper's models does not have.
     *("--model.node_potentials", "4", "--model.local_branch", "gine", "--model.head_layers", "2"),
     *("--training.recompute_statistics", "2", "--training.initial_bias", "targets"),
+    *("--training.average_weights", "0.9", "--model.drop_path", "0.2", "--model.ffn_width", "24"),
 ]
 
 

@@ -23,7 +23,7 @@ _COMMANDS = {
     "diagnose": "show why a model learns or does not: attention entropy, gradients, batch norms",
     "runs": "list the runs in a folder",
     "reproduce": "train a preset's full schedule with several seeds and compare with the paper",
-    "ablate": "repeat a training with one thing changed: frequencies or degree scaler",
+    "ablate": "repeat a training with one thing changed: frequencies, degree scaler or parts",
     "table": "print the paper's result tables together with the runs in a folder",
     "figures": "draw the paper's figures from a run, a dataset, a graph or a preset",
     "demo": "train and compare networks on generated graphs: no download, a few minutes",

@@ -183,6 +183,9 @@ class EigenformerConfig(NetworkConfig):
         feature_attention: Whether attention also depends on node and edge features.
         psi: Function ψ of the feature attention: ``signed_sqrt`` or ``identity``.
         attention_dropout: Dropout on attention weights, after the softmax.
+        drop_path: Probability of leaving out the branches of the last layer for a graph in a
+            training step; grows linearly from 0 in the first layer. 0, as in the paper, to keep
+            all branches.
         degree_scaler: Degree scaling with θ ``shared`` by all layers or ``per_layer``; ``none``
             for no degree scaling.
         node_potentials: Number of learned node potentials added to the encoded nodes; 0, as in
@@ -216,6 +219,7 @@ class EigenformerConfig(NetworkConfig):
     feature_attention: bool = False
     psi: Psi = "signed_sqrt"
     attention_dropout: float = 0.0
+    drop_path: float = 0.0
     degree_scaler: DegreeScaling = "shared"
     node_potentials: int = 0
     potential_width: int = 16
@@ -252,8 +256,9 @@ class EigenformerConfig(NetworkConfig):
             raise ConfigError(f"phi_gain: must be positive and finite, got {self.phi_gain}")
         if self.ffn_width is not None and self.ffn_width < 1:
             raise ConfigError(f"ffn_width: must be at least 1, got {self.ffn_width}")
-        if not 0 <= self.attention_dropout < 1:
-            raise ConfigError(f"attention_dropout: must be in [0, 1), got {self.attention_dropout}")
+        for name in ("attention_dropout", "drop_path"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name}: must be in [0, 1), got {getattr(self, name)}")
         if not 0 < self.frequency_fraction <= 1:
             raise ConfigError(
                 f"frequency_fraction: must be in (0, 1], got {self.frequency_fraction}"

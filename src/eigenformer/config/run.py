@@ -31,6 +31,10 @@ class TrainingConfig(Settings):
         recompute_statistics: Number of training batches over which the statistics of batch norms
             are recomputed before each validation; 0 to validate with the running statistics. The
             saved model has the statistics it was validated with.
+        average_weights: Decay per step of an exponential moving average of the weights, such as
+            0.995; 0, as in the paper, for none. The average is what is validated, saved and
+            tested; training continues with the weights themselves. Requires
+            ``recompute_statistics``, unless norms are frozen from the start.
         initial_bias: Initial bias of the head: ``random``, as in PyTorch's linear layers, or
             fitted to the training ``targets``: their mean, or the log-odds of the classes.
     """
@@ -45,6 +49,7 @@ class TrainingConfig(Settings):
     gradient_clip: float = 1.0
     freeze_norms_after: float = 1.0
     recompute_statistics: int = 0
+    average_weights: float = 0.0
     initial_bias: InitialBias = "random"
 
     def check(self) -> None:
@@ -60,6 +65,13 @@ class TrainingConfig(Settings):
         if self.recompute_statistics < 0:
             raise ConfigError(
                 f"recompute_statistics: must not be negative, got {self.recompute_statistics}"
+            )
+        if not 0 <= self.average_weights < 1:
+            raise ConfigError(f"average_weights: must be in [0, 1), got {self.average_weights}")
+        if self.average_weights and not self.recompute_statistics and self.freeze_norms_after:
+            raise ConfigError(
+                "average_weights: requires recompute_statistics, such as 40, because the running "
+                "statistics of batch norms do not fit averaged weights"
             )
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ConfigError(f"betas: expected two numbers in [0, 1), got {self.betas}")

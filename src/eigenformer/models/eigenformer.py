@@ -13,6 +13,7 @@ from typing_extensions import Self
 
 from eigenformer.batch_norm import check_batch_norm
 from eigenformer.config import EigenformerConfig, load_preset
+from eigenformer.drop_path import growing_rates
 from eigenformer.edges import Edges
 from eigenformer.encoders import build_encoder
 from eigenformer.kernels import AttentionKernel, Backend, Request, make_kernel
@@ -96,6 +97,7 @@ class Eigenformer(Model):
                 norm_affine=config.norm_affine,
                 dropout=config.dropout,
                 attention_dropout=config.attention_dropout,
+                drop_path=rate,
                 heads=config.heads,
                 phi_width=config.phi_width,
                 phi_depth=config.phi_depth,
@@ -107,7 +109,7 @@ class Eigenformer(Model):
                 edge_features=config.edge_encoder is not None,
                 psi=config.psi,
             )
-            for _ in range(config.layers)
+            for rate in growing_rates(config.drop_path, config.layers)
         )
         if config.norm_shared:
             for layer in self.layers[1:]:

@@ -244,10 +244,13 @@ def _caption(found: Architecture) -> str:
     config = found.config
     kind = "with" if config.feature_attention else "without"
     edges = " and m edges" if config.edge_encoder is not None else ""
+    drop_path = f" Drop path grows to {config.drop_path:g} in the last layer." * bool(
+        config.drop_path
+    )
     return (
         f"The Eigenformer '{found.name}' {kind} feature attention, {found.parameters:,} "
         f"parameters, for a graph of n nodes{edges}: its attention (a), one of its "
         f"{config.layers} layers (b), and all of it (c). λ and U are the eigenvalues and "
         f"eigenvectors of the normalised Laplacian, dᵢ is the degree of node i. Blue: made from "
-        f"the spectrum; orange: from features."
+        f"the spectrum; orange: from features.{drop_path}"
     )

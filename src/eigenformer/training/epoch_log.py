@@ -110,7 +110,7 @@ class EpochLog(Checkpoint):
 
     def _keep_best(self, trainer: pl.Trainer, module: TrainingModule) -> None:
         if self.writer is None:
-            state = module.model.state_dict()
+            state = module.validated.state_dict()
             self.best_state = {k: v.detach().cpu().clone() for k, v in state.items()}
         elif trainer.is_global_zero:
-            self.writer.save_best(self.best_epoch, self.best)
+            self.writer.save_best(module.validated, self.best_epoch, self.best)

@@ -201,7 +201,7 @@ def _told(stop: StopOnTerm, recorder: EpochLog, record: RunWriter, first: bool) 
         stopped = stop.asked or isinstance(error, KeyboardInterrupt | SystemExit)
         if first:
             if not recorder.best_epoch:  # no complete epoch: the folder must still be usable
-                record.save_best(0, float("nan"))
+                record.save_best(record.model, 0, float("nan"))
             reason = f"{type(error).__name__}: {error}"
             recorder.write_summary("interrupted" if stopped else "failed", error=reason)
         if stopped:
@@ -221,7 +221,7 @@ def _test(
 ) -> dict[str, Any]:
     """Returns the metrics of the best weights on the test set."""
     state = read_weights(folder.path) if first else {}
-    task.model.load_state_dict(trainer.strategy.broadcast(state))
+    task.validated.load_state_dict(trainer.strategy.broadcast(state))
     if module.test is None:
         return {"test": None}
     trainer.test(task, datamodule=module, verbose=False)
