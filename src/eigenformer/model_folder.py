@@ -71,6 +71,15 @@ class ModelCard(Settings):
     def check(self) -> None:
         if self.format != _FORMAT:
             raise ConfigError(f"format: {self.format}, but this version reads up to {_FORMAT}")
+        if self.target is None:
+            return
+        outputs, width = self.architecture.out_channels, self.target.width
+        if outputs != width:
+            raise ConfigError(f"the model has {outputs} outputs, but its target needs {width}")
+        if (self.architecture.pooling == "none") != self.target.of_nodes:
+            raise ConfigError(
+                f"pooling '{self.architecture.pooling}' cannot predict {self.target.level} targets"
+            )
 
 
 def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) -> None:

@@ -29,8 +29,9 @@ from eigenformer.data.errors import DataError
 from eigenformer.data.workspace import Workspace
 from eigenformer.model_folder import read_card
 from eigenformer.models import build_model
+from eigenformer.reporting import Reporter
 from eigenformer.targets import Target
-from eigenformer.training.features import encoders
+from eigenformer.training.features import encoders, unused_fields
 from eigenformer.training.loading import TrainingData, load_data
 
 DEFAULT_PRESET = "zinc"
@@ -69,6 +70,7 @@ def plan(
     draft = merge(trunk.to_dict(), {k: v for k, v in changes.items() if k not in _OF_DATA})
     drafted = RunConfig.from_dict({**wanted, **sections, "model": draft})
     data = load_data(data_config, workspace, drafted.model.needs_spectrum)
+    reporter = Reporter() if workspace is None else workspace.reporter
     for split in ("train", "val"):
         if not len(data.splits[split]):
             counts = ", ".join(f"{name} {len(graphs)}" for name, graphs in data.splits.items())
@@ -76,6 +78,10 @@ def plan(
                 f"{data_config.dataset}: no graphs in the split '{split}' ({counts}); training "
                 f"needs graphs in train and in val: use more data or other --fractions"
             )
+        if doubt := data.target.doubt(data.targets(split)):
+            reporter.notice(f"{data.name}: in the split '{split}', {doubt}")
+    if isinstance(data_config, OwnData) and (unused := unused_fields(data.archive)):
+        reporter.notice(f"{data.name}: {unused}")
     base = _fitted(trunk, preset, data_config, data)
     model = type(base).from_dict(merge(base.to_dict(), changes), "model")
     check_fit(model, data, preset.name)
