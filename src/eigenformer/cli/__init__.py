@@ -80,6 +80,9 @@ def _run(argv: list[str], stop: StopSignals) -> int:
             # Only for its help text: "--debug" is accepted anywhere, also after a subcommand.
             command.add_argument("--debug", action="store_true", help="show tracebacks")
             command.set_defaults(run=module.run)
+    for text in argv:
+        if not _is_text(text):
+            parser.error(f"{text!r}: not valid UTF-8; rename the file or folder")
     debug = "--debug" in argv
     arguments, rest = parser.parse_known_args([text for text in argv if text != "--debug"])
     if rest:
@@ -95,6 +98,11 @@ def _run(argv: list[str], stop: StopSignals) -> int:
         if debug:
             raise
         return _fail(arguments, _message(error), STOPPED if _stopped(error) else 2)
+
+
+def _is_text(argument: str) -> bool:
+    """Whether an argument is valid UTF-8. Python marks all other bytes as surrogates."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in argument)
 
 
 def _fail(arguments: argparse.Namespace, message: str, code: int) -> int:

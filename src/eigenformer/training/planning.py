@@ -27,6 +27,7 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import data_settings
 from eigenformer.data.errors import DataError
 from eigenformer.data.workspace import Workspace
+from eigenformer.files import check_path
 from eigenformer.model_folder import read_card
 from eigenformer.models import build_model
 from eigenformer.reporting import Reporter
@@ -57,6 +58,7 @@ def plan(
     start = wanted.get("start")
     # Absolute paths, so that a run can be resumed from any folder.
     if isinstance(data_config, OwnData) and os.path.exists(data_config.dataset):
+        check_path(data_config.dataset)
         data_config = data_config.replace(dataset=os.path.abspath(data_config.dataset))
     if start is not None:
         start = os.path.abspath(start)

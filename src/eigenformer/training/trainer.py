@@ -14,11 +14,11 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.strategies import DDPStrategy
 
 from eigenformer.config import ConfigError, RunConfig
 from eigenformer.kernels import Request, choose_kernel
 from eigenformer.training.checkpoint_io import AtomicCheckpointIO
+from eigenformer.training.processes import WatchedDDP
 from eigenformer.training.run_folder import RunFolder
 
 _PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-mixed"}
@@ -56,7 +56,7 @@ def make_trainer(
     if devices * machines > 1:
         # TrainingModule shares the running statistics once per epoch, not in every step.
         backend = "nccl" if cuda else "gloo"
-        strategy = DDPStrategy(
+        strategy = WatchedDDP(
             broadcast_buffers=False,
             process_group_backend=backend,
             find_unused_parameters=True,  # the bias of W_R cancels, so it has no gradient
