@@ -71,7 +71,7 @@ class TargetColumns:
 
     def field(self, rows: np.ndarray, level: TargetLevel) -> tuple[Field, Target]:
         """Returns the values that were read, ``[rows, targets]``, as a field with its target."""
-        values = _in_single_precision(rows)
+        values = in_single_precision(rows)
         for name, column in zip(self.names, values.T, strict=True):
             if np.isnan(column).all():
                 raise DataError(Problem(self.table.file, f"{name}: no row has a value", 1))
@@ -110,16 +110,16 @@ def values_target(
         raise DataError(str(error)) from None
 
 
-def _in_single_precision(values: np.ndarray) -> np.ndarray:
+def in_single_precision(values: np.ndarray) -> np.ndarray:
     """Returns numbers as float32, or unchanged if float32 is too coarse for their differences."""
     single = values.astype(np.float32)
     if not len(values):
         return single
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a column without any value
-        errors = np.nanmax(np.abs(single - values), axis=0)
-        coarse = errors > _COARSE * np.nanstd(values.astype(np.float64), axis=0)
-    return values if coarse.any() else single
+        error, deviation = np.nanmax(np.abs(single - values), axis=0), np.nanstd(values, axis=0)
+    coarse = (deviation > 0) & (error > _COARSE * deviation)
+    return values if np.any(coarse) else single
 
 
 def _are_classes(cells: list[str]) -> bool:
