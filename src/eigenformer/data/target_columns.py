@@ -17,8 +17,8 @@ from eigenformer.targets.base import TargetLevel
 # Whole numbers are classes if they have at most so many different values, and at least so many
 # rows per value on average.
 _MOST_CLASSES, _LEAST_ROWS = 10, 5
-# The largest rounding error of a target in float32, in units of the standard deviation.
-_COARSE = 1e-4
+# The largest rounding error of a target in float32, as a share of the targets' range.
+_COARSE = 1e-5
 
 
 class TargetColumns:
@@ -117,9 +117,9 @@ def in_single_precision(values: np.ndarray) -> np.ndarray:
         return single
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a column without any value
-        error, deviation = np.nanmax(np.abs(single - values), axis=0), np.nanstd(values, axis=0)
-    coarse = (deviation > 0) & (error > _COARSE * deviation)
-    return values if np.any(coarse) else single
+        error = np.nanmax(np.abs(single - values), axis=0)
+        spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
+    return values if np.any((spread > 0) & (error > _COARSE * spread)) else single
 
 
 def _are_classes(cells: list[str]) -> bool:

@@ -90,7 +90,9 @@ class NumberTarget(Target):
         if (~np.isnan(values)).sum(0).min() == 0:
             raise ConfigError("a target has no value in the training set")
         mean, scale = np.nanmean(values, 0), np.nanstd(values, 0)
-        scale = np.where(scale > 0, scale, 1.0)  # a constant target is not scaled
+        # A constant target is not scaled. Its deviation need not be exactly 0.
+        constant = np.nanmin(values, 0) == np.nanmax(values, 0)
+        scale = np.where(constant | (scale == 0), 1.0, scale)
         return replace(self, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
 
     def doubt(self, values: np.ndarray) -> str:
