@@ -56,7 +56,9 @@ class StopSignals:
 
 
 @contextmanager
-def stopped_in_time(sentence: Callable[[], str], deadline: float = DEADLINE) -> Iterator[StopSignals]:
+def stopped_in_time(
+    sentence: Callable[[], str], deadline: float = DEADLINE
+) -> Iterator[StopSignals]:
     """Runs a command that ends within a deadline after SIGTERM or SIGINT.
 
     The signals raise ``KeyboardInterrupt``. If the command still runs at the deadline, for example
