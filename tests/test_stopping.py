@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs signals")
 _DEAF = """
 import time
 from eigenformer.stopping import stopped_in_time
-with stopped_in_time(lambda: "it was stopped", 1.0):
+with stopped_in_time("it was stopped", 1.0):
     while True:
         try:
             print("ready", flush=True)
@@ -53,11 +53,16 @@ def stop():
 
 def test_a_signal_waits_for_the_end_of_a_write(stop):
     done = []
-    with pytest.raises(KeyboardInterrupt), stop.postponed():
-        signal.raise_signal(signal.SIGTERM)
+
+    def write() -> None:
         with stop.postponed():
-            done.append("written")
-        done.append("closed")
+            signal.raise_signal(signal.SIGTERM)
+            with stop.postponed():
+                done.append("written")
+            done.append("closed")
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
     assert done == ["written", "closed"]
     assert stop.asked
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -56,9 +56,7 @@ class StopSignals:
 
 
 @contextmanager
-def stopped_in_time(
-    sentence: Callable[[], str], deadline: float = DEADLINE
-) -> Iterator[StopSignals]:
+def stopped_in_time(sentence: str, deadline: float = DEADLINE) -> Iterator[StopSignals]:
     """Runs a command that ends within a deadline after SIGTERM or SIGINT.
 
     The signals raise ``KeyboardInterrupt``. If the command still runs at the deadline, for example
@@ -66,7 +64,7 @@ def stopped_in_time(
     are written completely or not at all, so that this is safe at any moment.
 
     Args:
-        sentence: Returns the sentence to print at the deadline.
+        sentence: The sentence to print at the deadline.
         deadline: Seconds between the signal and the end of the process.
     """
     stop = StopSignals()
@@ -94,21 +92,18 @@ def stopped_in_time(
 
 
 def leave_signals() -> None:
-    """Restores the default of SIGTERM in a forked process, and ignores Ctrl-C, which its parent
-    handles."""
+    """Leaves Ctrl-C to the parent of a forked process, and restores the default of SIGTERM."""
     signal.set_wakeup_fd(-1)  # the pipe is the parent's
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _watch(
-    reader: int, done: threading.Event, deadline: float, sentence: Callable[[], str]
-) -> None:
+def _watch(reader: int, done: threading.Event, deadline: float, sentence: str) -> None:
     try:
         while number := os.read(reader, 1):
             if number[0] in _SIGNALS:
                 if not done.wait(deadline):
-                    print(sentence(), file=sys.stderr, flush=True)
+                    print(sentence, file=sys.stderr, flush=True)
                     os._exit(STOPPED)
                 return
     finally:

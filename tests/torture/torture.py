@@ -143,10 +143,10 @@ class Torture:
             self._fail(f"{number.name} took {ended.seconds:.1f} s", bench)
         if ended.code == 0:
             return False
-        if ended.code == -number and (number == signal.SIGKILL or how == "new processes"):
-            # A new process may be struck before the first line of the package.
-            if number == signal.SIGKILL or "eigenformer" not in ended.output:
-                return True
+        # A new process may be struck before the first line of the package.
+        early = how == "new processes" and "eigenformer" not in ended.output
+        if ended.code == -number and (number == signal.SIGKILL or early):
+            return True
         silent = not ended.output and ended.code == 130  # before the command began
         if ended.code != 130 or "Traceback" in ended.output:
             self._fail(f"{number.name} {how}: {ended}", bench)

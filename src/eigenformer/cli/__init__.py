@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     name = argv[0] if argv and argv[0] in _COMMANDS else ""
     stopped = f"eigenformer {name}".rstrip() + ": stopped"
-    with stopped_in_time(lambda: stopped) as stop:
+    with stopped_in_time(stopped) as stop:
         try:
             return _run(argv, stop)
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Several processes of one training on this machine: if one of them ends, the others do not wait."""
+"""Several processes of one training on this machine: if one is killed, the others do not wait."""
 
 from __future__ import annotations
 
