@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from eigenformer.data.fields import Field
 from eigenformer.data.molecules import featurizer, molecule_archive
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.splits import random_split
+from eigenformer.data.target_columns import in_single_precision
 from eigenformer.targets import ClassTarget, NumberTarget, Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.in_memory import fit_in_memory
@@ -35,6 +37,13 @@ except ImportError:
 
 Graphs = Sequence[str] | Sequence[Data] | np.ndarray
 """SMILES or PyG graphs, as a list, an array, or a pandas column."""
+
+
+# What a graph may have without being told that it is not used.
+_KNOWN = {
+    *("x", "edge_index", "edge_attr", "y", "num_nodes"),
+    *("eigenvalues", "eigenvectors", "num_frequencies"),
+}
 
 
 class _Estimator(BaseEstimator):
@@ -104,6 +113,12 @@ class _Estimator(BaseEstimator):
         if not items:
             raise ValueError("expected at least one graph")
         if isinstance(items[0], Data):
+            if unused := sorted(set(items[0].keys()) - _KNOWN):
+                warnings.warn(
+                    f"graphs are described by x and edge_attr only, not by {', '.join(unused)}; "
+                    f"concatenate them to use them",
+                    stacklevel=4,
+                )
             return GraphArchive.from_data_list([_features(graph) for graph in items])
         make, graphs = featurizer(self.featurizer), []
         for place, smiles in enumerate(items):
@@ -165,7 +180,7 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
 
         ``y`` has shape ``[n]`` or ``[n, targets]``. Missing values are NaN.
         """
-        values = np.asarray(y, dtype=np.float32)
+        values = in_single_precision(np.asarray(y, dtype=np.float64))
         self._flat = values.ndim == 1
         values = values.reshape(len(values), -1)
         if np.isinf(values).any():

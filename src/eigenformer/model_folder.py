@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,15 @@ class ModelCard(Settings):
     def check(self) -> None:
         if self.format != _FORMAT:
             raise ConfigError(f"format: {self.format}, but this version reads up to {_FORMAT}")
+        if self.target is None:
+            return
+        outputs, width = self.architecture.out_channels, self.target.width
+        if outputs != width:
+            raise ConfigError(f"the model has {outputs} outputs, but its target needs {width}")
+        if (self.architecture.pooling == "none") != self.target.of_nodes:
+            raise ConfigError(
+                f"pooling '{self.architecture.pooling}' cannot predict {self.target.level} targets"
+            )
 
 
 def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) -> None:
@@ -85,9 +95,11 @@ def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) 
         name: tensor.detach().cpu().contiguous().clone()
         for name, tensor in model.state_dict().items()
     }
+    if (name := not_finite(tensors)) is not None:
+        raise ModelFolderError(f"{folder}: not written, because '{name}' is not a finite number")
     # Use one entry only: safetensors writes several in any order, but equal weights should give
     # equal files.
-    write_atomic(folder / WEIGHTS, save(tensors, {"sha256": _digest(tensors)}))
+    write_atomic(folder / WEIGHTS, save(tensors, {"sha256": weights_digest(tensors)}))
     card = card or ModelCard(model.config)
     text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
     write_atomic(folder / CARD, f"{text}\n".encode())
@@ -112,6 +124,8 @@ def load_model(folder: str | Path, backend: Backend = "auto") -> tuple[Model, Mo
         if tensor.shape != own[name].shape:
             shapes = f"{tuple(tensor.shape)}, expected {tuple(own[name].shape)}"
             raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' has shape {shapes}")
+    if (name := not_finite(tensors)) is not None:
+        raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' is not a finite number")
     floating = next(t.dtype for t in tensors.values() if t.is_floating_point())
     model.to(floating).load_state_dict(tensors)
     return model.eval(), card
@@ -156,17 +170,25 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
         raise ModelFolderError(f"{file}: missing") from None
     except (SafetensorError, OSError) as error:
         raise ModelFolderError(f"{file}: damaged, or not safetensors ({error})") from None
-    if digest is not None and digest != _digest(tensors):
+    if digest is None:
+        raise ModelFolderError(f"{file}: has no checksum: not written by Eigenformer, or altered")
+    if digest != weights_digest(tensors):
         raise ModelFolderError(f"{file}: its checksum does not match: the file was altered")
     return tensors
 
 
-def _digest(tensors: dict[str, Tensor]) -> str:
+def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """Returns the name of a tensor with a NaN or an infinite number; None if there is none."""
+    return next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
+
+
+def weights_digest(tensors: Mapping[str, Tensor]) -> str:
+    """Returns the SHA-256 of named tensors."""
     import torch
 
     content = hashlib.sha256()
     for name in sorted(tensors):
-        tensor = tensors[name].contiguous()
+        tensor = tensors[name].detach().cpu().contiguous()
         content.update(repr((name, tuple(tensor.shape), str(tensor.dtype))).encode())
         content.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return content.hexdigest()

@@ -339,3 +339,15 @@ def test_a_manifest_of_something_else_is_damage(saved):
     file.write_text(json.dumps({**content, "sha256": store._digest(content)}))
     with pytest.raises(DamagedError, match="not an archive: 'level'"):
         GraphArchive.open(saved.path)
+
+
+def test_attributes_of_networkx_become_features():
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, {0: 5, 1: 6, 2: 7}, "size")
+    nx.set_node_attributes(graph, {0: 0.5, 1: 1.5, 2: 2.5}, "age")
+    nx.set_edge_attributes(graph, 3.0, "size")
+    graph.graph["y"] = 1.0
+    archive = GraphArchive.from_networkx([graph])
+    assert set(archive.fields) == {"x", "edge_attr", "y"}
+    assert archive[0].x.tolist() == [[0.5, 5.0], [1.5, 6.0], [2.5, 7.0]]  # age, size
+    assert archive[0].edge_attr.tolist() == [[3.0]] * 4

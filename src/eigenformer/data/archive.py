@@ -257,7 +257,9 @@ class GraphArchive:
     def from_networkx(cls, graphs: Iterable[nx.Graph], **arguments: Any) -> GraphArchive:
         """Creates an archive from networkx graphs.
 
-        Node, edge and graph attributes become fields.
+        Attributes of nodes become the columns of ``x`` in alphabetical order, unless there is an
+        ``x`` already; attributes of edges become ``edge_attr`` in the same way. ``y`` is the
+        target. Attributes of graphs become fields.
         """
         from eigenformer.data.conversion import of_networkx
 

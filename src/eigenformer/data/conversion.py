@@ -56,17 +56,38 @@ def pack_graphs(
 
 
 def of_networkx(graphs: Iterable[nx.Graph]) -> Iterator[Data]:
-    """Converts networkx graphs to PyG graphs; node, edge and graph attributes become tensors."""
+    """Converts networkx graphs to PyG graphs; node, edge and graph attributes become tensors.
+
+    Without an attribute ``x``, the numbers of all other node attributes are its columns, in
+    alphabetical order; without ``edge_attr``, the same holds for edges.
+    """
     from torch_geometric.utils import from_networkx
 
     for index, graph in enumerate(graphs):
         try:
-            yield from_networkx(graph)
+            data = from_networkx(graph)
+            nodes = next((names for _, names in graph.nodes(data=True)), {})
+            edges = next((names for *_, names in graph.edges(data=True)), {})
+            _group(data, nodes, "x")
+            # PyG renames an attribute of edges if nodes have one of the same name.
+            _group(data, [f"edge_{n}" if n in nodes else n for n in edges], "edge_attr")
+            yield data
         except AttributeError:
             reason = f"expected a networkx graph, got {type(graph).__name__}"
             raise DataError(f"graph {index}: {reason}") from None
         except ValueError as error:
             raise DataError(f"graph {index}: {error}") from None
+
+
+def _group(data: Data, attributes: Iterable[str], target: str) -> None:
+    """Makes one attribute of those that all nodes or all edges have, unless it is there already."""
+    names = sorted(name for name in attributes if name not in ("y", "edge_y") and name in data)
+    columns = [data[name] for name in names]
+    if target in names or not columns or not all(isinstance(c, Tensor) for c in columns):
+        return
+    data[target] = torch.cat([column.reshape(len(column), -1) for column in columns], 1)
+    for name in names:
+        del data[name]
 
 
 def _structure(data: Data, place: str) -> tuple[int, np.ndarray]:

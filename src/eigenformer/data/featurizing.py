@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from functools import partial
 
 from eigenformer.data.molecules import MoleculeError, MoleculeGraph, featurizer
 from eigenformer.reporting import Reporter
+from eigenformer.stopping import leave_signals
 
 # Fewer molecules are finished before the processes have started.
 _MANY = 2000
@@ -65,7 +65,7 @@ def _featurize(name: str, smiles: Sequence[str]) -> list[MoleculeGraph | Molecul
 
 def _follow_parent() -> None:
     """Ends this process when its parent ends for any reason; Ctrl-C is left to the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_signals()
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -118,6 +118,8 @@ def parse_smiles(smiles: str) -> Mol:
         raise MoleculeError(f"expected a SMILES as a string, got {smiles!r}")
     if not smiles.strip():
         raise MoleculeError("the SMILES is empty")
+    if len(smiles.split()) > 1:  # RDKit would read the first word only
+        raise MoleculeError(f"'{smiles}': a SMILES has no blanks")
     with rdBase.BlockLogs():
         molecule = chem.MolFromSmiles(smiles)
     if molecule is None:

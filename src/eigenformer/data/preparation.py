@@ -82,6 +82,11 @@ def prepare(
         workspace.reporter,
         partial(workspace.fetch, name, make.layouts) if make.layouts else None,
     )
+    if size is None and (differences := benchmark(name).differences(archive.statistics)):
+        workspace.reporter.notice(
+            f"{archive.path}: not the {name} of the paper ({'; '.join(differences)}): results "
+            f"cannot be compared"
+        )
     spectra = None
     if with_spectra:
         spectra = _spectra(archive, num_frequencies, workspace.spectra_dir, workspace)

@@ -152,6 +152,18 @@ def open_store(path: Path, kind: str, verify: bool = False) -> Store:
     return Store(path, kind, manifest["meta"], arrays, manifest["sha256"])
 
 
+def check_mapped(array: np.ndarray) -> None:
+    """Raises an error if the file of a memory-mapped array was truncated since it was opened.
+
+    Reading such an array would end the process, or read zeros.
+    """
+    base: Any = array
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    if base is not None and base._mmap.size() < base.offset + base.nbytes:
+        raise DamagedError(Problem(str(base.filename), "truncated while it was in use"))
+
+
 def file_digest(file: Path) -> str:
     """Returns the SHA-256 of the SHA-256s of all 64 MB blocks. Blocks are read on all cores."""
     size = file.stat().st_size

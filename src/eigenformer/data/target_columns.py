@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +17,8 @@ from eigenformer.targets.base import TargetLevel
 # Whole numbers are classes if they have at most so many different values, and at least so many
 # rows per value on average.
 _MOST_CLASSES, _LEAST_ROWS = 10, 5
+# The largest rounding error of a target in float32, as a share of the targets' range.
+_COARSE = 1e-5
 
 
 class TargetColumns:
@@ -68,7 +71,7 @@ class TargetColumns:
 
     def field(self, rows: np.ndarray, level: TargetLevel) -> tuple[Field, Target]:
         """Returns the values that were read, ``[rows, targets]``, as a field with its target."""
-        values = rows.astype(np.float32)
+        values = in_single_precision(rows)
         for name, column in zip(self.names, values.T, strict=True):
             if np.isnan(column).all():
                 raise DataError(Problem(self.table.file, f"{name}: no row has a value", 1))
@@ -105,6 +108,18 @@ def values_target(
         return infer_target(values, names, kind, level)
     except ConfigError as error:
         raise DataError(str(error)) from None
+
+
+def in_single_precision(values: np.ndarray) -> np.ndarray:
+    """Returns numbers as float32, or unchanged if float32 is too coarse for their differences."""
+    single = values.astype(np.float32)
+    if not len(values):
+        return single
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any value
+        error = np.nanmax(np.abs(single - values), axis=0)
+        spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
+    return values if np.any((spread > 0) & (error > _COARSE * spread)) else single
 
 
 def _are_classes(cells: list[str]) -> bool:

@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from eigenformer.data.checksums import check_file, sha256_of
 from eigenformer.data.errors import DataError, DownloadError
+from eigenformer.files import check_path
 from eigenformer.reporting import Reporter
 
 RAW_DIR = "EIGENFORMER_RAW_DIR"
@@ -85,6 +86,7 @@ class Workspace:
         if raw is not None and not raw.is_dir():
             raise DownloadError(f"{raw}: the raw folder does not exist")
         cache = Path(cache_dir).expanduser().absolute()
+        check_path(cache)
         if cache.exists() and not cache.is_dir():
             raise DataError(f"{cache}: the cache folder is a file")
         if workers is not None and workers < 1:

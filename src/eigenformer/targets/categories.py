@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from eigenformer.targets.base import Array, Target
 
 if TYPE_CHECKING:
@@ -34,6 +36,14 @@ class CategoryTarget(Target):
 
     def known(self, values: Array) -> Array:
         return values >= 0  # false for NaN
+
+    def doubt(self, values: np.ndarray) -> str:
+        rows = values.reshape(len(values), -1)
+        for column, name in zip(rows.T, self.shown_names, strict=False):
+            if len(np.unique(column[self.known(column)])) == 1:
+                of = f" of '{name}'" if rows.shape[1] > 1 else ""
+                return f"all values{of} are of one class"
+        return ""
 
     @property
     def loss_size(self) -> int:

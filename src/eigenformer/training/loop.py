@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import numpy as np
 import torch
-from lightning.pytorch.callbacks import Callback, EarlyStopping
+from lightning.pytorch.callbacks import Callback
 
 from eigenformer.config import RunConfig
 from eigenformer.devices import resolve_device
 from eigenformer.model_folder import load_model, read_card, read_weights
 from eigenformer.models import Model, build_model
 from eigenformer.reporting import Reporter
+from eigenformer.stopping import StopSignals
 from eigenformer.targets import Target
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.epoch_log import EpochLog
 from eigenformer.training.loading import TrainingData
-from eigenformer.training.module import TrainingModule
+from eigenformer.training.module import TrainingError, TrainingModule
 from eigenformer.training.planning import check_fit, check_start
 from eigenformer.training.progress import Progress
 from eigenformer.training.run_folder import RunError, RunFolder
+from eigenformer.training.run_lock import run_lock
 from eigenformer.training.run_writer import RunWriter
 from eigenformer.training.seeding import derived_seed
+from eigenformer.training.stops import ListenToSignals, PostponingLogger, StopEarly
 from eigenformer.training.trainer import (
-    StopOnTerm,
     check_hardware,
     is_first_process,
     limited_threads,
@@ -57,20 +60,31 @@ def start_run(
     check_hardware(config)
     # First the model: if its weights do not fit, no folder is left behind.
     model, target, notes = new_model(config, data.target, data.targets("train"))
+    folder = RunFolder(Path(out))
     if is_first_process():
-        folder = RunFolder.create(out)
-        folder.write_config(config)
-    return _run(config, data, model, target, RunFolder(Path(out)), reporter or Reporter(), notes)
+        RunFolder.create(out)
+    with _claimed(folder):
+        if is_first_process():
+            RunFolder.check_new(out)  # another process may have begun in the meantime
+            folder.write_config(config)
+        return _run(config, data, model, target, folder, reporter or Reporter(), notes)
 
 
 def resume_run(
     path: str | Path, config: RunConfig, data: TrainingData, reporter: Reporter | None = None
 ) -> dict[str, Any]:
     """Resumes a run after its last complete epoch and returns its summary."""
-    folder, reporter = RunFolder.open(path), reporter or Reporter()
-    folder.check_resumable()
+    folder = RunFolder.open(path)
     check_hardware(config)
     check_fit(config.model, data, f"the model of {path}")
+    with _claimed(folder):  # what is read below cannot change any more
+        return _resume(folder, config, data, reporter or Reporter())
+
+
+def _resume(
+    folder: RunFolder, config: RunConfig, data: TrainingData, reporter: Reporter
+) -> dict[str, Any]:
+    folder.check_resumable()
     if not folder.checkpoint.exists():
         model, target, notes = new_model(config, data.target, data.targets("train"))
         return _run(config, data, model, target, folder, reporter, notes)
@@ -80,8 +94,8 @@ def resume_run(
     counts = {name: len(graphs) for name, graphs in data.splits.items()}
     if summary.get("graphs", counts) != counts:
         raise RunError(
-            f"{path}: the data has changed since the run started (now {_counted(counts)}; then "
-            f"{_counted(summary['graphs'])})"
+            f"{folder.path}: the data has changed since the run started (now {_counted(counts)}; "
+            f"then {_counted(summary['graphs'])})"
         )
     if summary.get("state") == "finished":
         for line in ("the run is already finished", *_conclusion(summary, target, folder)):
@@ -89,6 +103,13 @@ def resume_run(
         return summary
     # The weights come from the checkpoint. The model in `config.start` is no longer needed.
     return _run(config, data, build_model(config.model, config.backend), target, folder, reporter)
+
+
+@contextmanager
+def _claimed(folder: RunFolder) -> Iterator[None]:
+    """Holds the run folder for this run. With several processes, the first one holds it."""
+    with run_lock(folder.path) if is_first_process() else nullcontext():
+        yield
 
 
 def new_model(
@@ -167,23 +188,23 @@ def _run(
     record = RunWriter(config, data, folder, model, target)
     progress = Progress()
     recorder = EpochLog(record, progress.print_line)
-    stop = StopOnTerm()
-    callbacks: list[Callback] = [stop, progress, recorder]
+    stop = StopSignals()
+    callbacks: list[Callback] = [ListenToSignals(stop), progress, recorder]
     if config.patience is not None:
-        mode = "max" if target.higher_is_better else "min"
-        callbacks.append(
-            EarlyStopping(task.monitor, patience=config.patience, mode=mode, check_finite=False)
-        )
+        callbacks.append(StopEarly(task.monitor, config.patience, target.higher_is_better))
     first = is_first_process()
     if first:
         for line in (*notes, *_introduction(config, data, model, target, folder)):
             reporter.say(line)
     with quiet(), limited_threads(config.threads):
-        trainer = make_trainer(config, callbacks, folder)
+        logger = PostponingLogger(folder.path, stop)
+        trainer = make_trainer(config, callbacks, folder, logger=logger)
         checkpoint = str(folder.checkpoint) if folder.checkpoint.exists() else None
         with _told(stop, recorder, record, first):
             trainer.fit(task, datamodule=module, ckpt_path=checkpoint, weights_only=True)
-            test = _test(trainer, task, module, folder, first)
+            if first:
+                _check_metric(recorder, target, reporter)
+            test = _test(trainer, task, module, recorder)
         summary = record.summary({**recorder.known(), "state": "finished", **test})
     if first:
         folder.write_summary(summary)
@@ -193,15 +214,13 @@ def _run(
 
 
 @contextmanager
-def _told(stop: StopOnTerm, recorder: EpochLog, record: RunWriter, first: bool) -> Iterator[None]:
+def _told(stop: StopSignals, recorder: EpochLog, record: RunWriter, first: bool) -> Iterator[None]:
     """Records why training ended early and leaves a usable run folder."""
     try:
         yield
     except BaseException as error:
         stopped = stop.asked or isinstance(error, KeyboardInterrupt | SystemExit)
         if first:
-            if not recorder.best_epoch:  # no complete epoch: the folder must still be usable
-                record.save_best(record.model, 0, float("nan"))
             reason = f"{type(error).__name__}: {error}"
             recorder.write_summary("interrupted" if stopped else "failed", error=reason)
         if stopped:
@@ -212,19 +231,32 @@ def _told(stop: StopOnTerm, recorder: EpochLog, record: RunWriter, first: bool) 
         raise
 
 
+def _check_metric(recorder: EpochLog, target: Target, reporter: Reporter) -> None:
+    """Says so if the best epoch was not chosen by the metric."""
+    if math.isnan(recorder.best):
+        reporter.notice(
+            f"val {target.metric} is undefined in every epoch, for example because the validation "
+            f"set has only one class: the best epoch is the one with the lowest loss"
+        )
+
+
 def _test(
-    trainer: pl.Trainer,
-    task: TrainingModule,
-    module: GraphDataModule,
-    folder: RunFolder,
-    first: bool,
+    trainer: pl.Trainer, task: TrainingModule, module: GraphDataModule, recorder: EpochLog
 ) -> dict[str, Any]:
     """Returns the metrics of the best weights on the test set."""
-    state = read_weights(folder.path) if first else {}
+    state = {}
+    if trainer.is_global_zero and recorder.writer is not None:
+        recorder.check_best()
+        state = read_weights(recorder.writer.folder.path)
     task.validated.load_state_dict(trainer.strategy.broadcast(state))
     if module.test is None:
         return {"test": None}
     trainer.test(task, datamodule=module, verbose=False)
+    if not math.isfinite(task.logged["test_loss"]):
+        raise TrainingError(
+            f"predictions of epoch {recorder.best_epoch}, the best one, are not finite numbers on "
+            f"the test set; check the data for extreme values"
+        )
     values = {name: task.logged[f"test_{name}"] for name in task.target.metrics}
     return {"test": values[task.target.metric], "test_metrics": values}
 

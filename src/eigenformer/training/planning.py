@@ -28,11 +28,12 @@ from eigenformer.data.benchmarks import data_settings
 from eigenformer.data.errors import DataError
 from eigenformer.data.workspace import Workspace
 from eigenformer.devices import resolve_device
+from eigenformer.files import check_path
 from eigenformer.model_folder import read_card
 from eigenformer.models import build_model
 from eigenformer.nearest import unknown
 from eigenformer.targets import Target
-from eigenformer.training.features import encoders
+from eigenformer.training.features import encoders, unused_fields
 from eigenformer.training.loading import TrainingData, load_data
 
 DEFAULT_PRESET = "zinc"
@@ -58,6 +59,7 @@ def plan(
     start = wanted.get("start")
     # Absolute paths, so that a run can be resumed from any folder.
     if isinstance(data_config, OwnData) and os.path.exists(data_config.dataset):
+        check_path(data_config.dataset)
         data_config = data_config.replace(dataset=os.path.abspath(data_config.dataset))
     if start is not None:
         start = os.path.abspath(start)
@@ -75,10 +77,11 @@ def plan(
     resolve_device(drafted.device)
     workspace = workspace or Workspace.resolve()
     data = load_data(data_config, workspace, drafted.model.needs_spectrum)
+    reporter = workspace.reporter
     if isinstance(data_config, OwnData):
         task = data.target.describe()
         told = "" if data_config.task else ", inferred from the target values (--task overrides it)"
-        workspace.reporter.say(f"task: {task}{told}")
+        reporter.say(f"task: {task}{told}")
     for split in ("train", "val"):
         if not len(data.splits[split]):
             counts = ", ".join(f"{name} {len(graphs)}" for name, graphs in data.splits.items())
@@ -86,6 +89,10 @@ def plan(
                 f"{data_config.dataset}: no graphs in the split '{split}' ({counts}); training "
                 f"needs graphs in train and in val: use more data or other --fractions"
             )
+        if doubt := data.target.doubt(data.targets(split)):
+            reporter.notice(f"{data.name}: in the split '{split}', {doubt}")
+    if isinstance(data_config, OwnData) and (unused := unused_fields(data.archive)):
+        reporter.notice(f"{data.name}: {unused}")
     base = _fitted(trunk, preset, data_config, data)
     model = type(base).from_dict(merge(base.to_dict(), changes), "model")
     check_fit(model, data, f"the model (preset '{preset.name}')")

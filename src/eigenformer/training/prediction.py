@@ -19,7 +19,7 @@ from eigenformer.data.graph_tables import read_graph_tables
 from eigenformer.data.molecules import MoleculeGraph
 from eigenformer.data.reading import form_of, read_own
 from eigenformer.data.tables import is_table, read_rows
-from eigenformer.files import write_atomic
+from eigenformer.files import remove_leftovers_of, write_atomic
 from eigenformer.nearest import unknown
 from eigenformer.training.features import check_columns
 
@@ -62,6 +62,7 @@ def predict_file(
         raise DataError(Problem(str(out), "is a folder; give the name of a file"))
     if not os.access(out.parent, os.W_OK):
         raise DataError(Problem(str(out), "cannot be written to"))
+    remove_leftovers_of(out)
     if is_table(source):
         header, rows = _predict_table(trained, source, smiles or trained.input_format.smiles)
     else:
@@ -128,13 +129,12 @@ def _predict_rows(
                 except DataError as error:
                     reason = str(error)
             reasons.append(reason)
-        predictions: Iterator[list[str]] = iter(())
-        if graphs:
-            values = trained.predict(trained.archive(graphs))
-            predictions = iter([target.cells(row) for row in values.numpy()])
+        found = zip(*_predict_each(trained, trained.archive(graphs)), strict=True) if graphs else ()
+        predictions = iter(found)
         for (cells, _), reason in zip(chunk, reasons, strict=True):
             shown = [*cells, *[""] * (width - len(cells))][:width]
-            yield [*shown, *([""] * len(names) if reason else next(predictions)), reason]
+            values, reason = (None, reason) if reason else next(predictions)
+            yield [*shown, *([""] * len(names) if reason else target.cells(values[0])), reason]
 
 
 def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iterator[list[str]]]:
@@ -142,6 +142,8 @@ def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iter
     archive = GraphArchive.open(path) if is_archive(path) else _read_unlabelled(path, trained)
     check_columns(trained.input_format, archive, path)
     values, reasons = _predict_each(trained, archive)
+    if reasons and all(reasons):
+        raise DataError(Problem(str(path), reasons[0]))
     graph_names = archive.names or [str(i) for i in range(len(archive))]
     nodes, names = target.of_nodes, target.header()
     header = ["graph", *(["node"] if nodes else []), *names, _REASON]
@@ -161,25 +163,34 @@ def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iter
 def _predict_each(
     trained: TrainedModel, archive: GraphArchive
 ) -> tuple[list[np.ndarray], list[str]]:
-    """Returns the prediction for each graph, and the reason if the model cannot process it."""
+    """Returns the prediction for each graph, and the reason for each graph without one."""
     sizes = trained.target.rows(archive.num_nodes.tolist())
     try:
         values = trained.predict(archive)
-        return [part.numpy() for part in values.split(sizes)], [""] * len(archive)
-    except ValueError as error:
-        problem = error
-    found, reasons = [], []
-    for graph in range(len(archive)):
-        part, reason = np.zeros((0, 0)), ""
-        try:
-            part = trained.predict(archive.subset([graph])).numpy()
-        except ValueError as error:
-            reason = str(error).removeprefix("graph 0 of the batch: ")
-        found.append(part)
-        reasons.append(reason)
-    if all(reasons):
-        raise problem
-    return found, reasons
+        found = [part.numpy() for part in values.split(sizes)]
+        reasons = [""] * len(archive)
+    except (ValueError, RuntimeError, MemoryError):  # RuntimeError: PyTorch's memory is exhausted
+        found, reasons = [], []
+        for graph in range(len(archive)):
+            part, reason = np.zeros((0, 0)), ""
+            try:
+                part = trained.predict(archive.subset([graph])).numpy()
+            except (ValueError, RuntimeError, MemoryError) as error:
+                reason = _reason(error)
+            found.append(part)
+            reasons.append(reason)
+    return found, [
+        reason or ("" if np.isfinite(part).all() else "the prediction is not a finite number")
+        for part, reason in zip(found, reasons, strict=True)
+    ]
+
+
+def _reason(error: Exception) -> str:
+    """Returns why there is no prediction for a graph that was processed alone, in one line."""
+    if isinstance(error, MemoryError):
+        return "too large for the memory of this machine"
+    lines = str(error).removeprefix("graph 0 of the batch: ").removeprefix("graph 0: ").splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def _read_unlabelled(path: Path, trained: TrainedModel) -> GraphArchive:

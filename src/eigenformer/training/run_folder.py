@@ -17,6 +17,7 @@ import csv
 import io
 import json
 import math
+import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,10 +29,12 @@ import yaml
 from eigenformer.config import ConfigError, RunConfig, parse_yaml
 from eigenformer.config.old_formats import upgrade_run
 from eigenformer.data.stored_zip import DAMAGED
-from eigenformer.files import write_atomic
+from eigenformer.files import check_path, is_temporary, write_atomic
 
 CONFIG, METRICS, CHECKPOINT, SUMMARY = "config.yaml", "metrics.csv", "last.ckpt", "summary.json"
 LOGS = "tensorboard"
+LOCK, HOLDER = ".lock", ".running.json"
+"""The lock of the process that trains, and who it is. See ``run_lock.py``."""
 
 
 class RunError(ValueError):
@@ -60,7 +63,8 @@ class RunFolder:
     def check_new(path: str | Path) -> None:
         """Raises an error if a new run cannot be written to ``path``. Leaves no files behind."""
         path = Path(path)
-        if path.is_dir() and any(path.iterdir()):
+        check_path(path)
+        if path.is_dir() and any(_is_content(entry.name) for entry in path.iterdir()):
             if (path / CONFIG).is_file():
                 raise RunError(
                     f"{path}: already contains a run; resume it with  eigenformer train "
@@ -70,8 +74,8 @@ class RunFolder:
         new = [folder for folder in (path, *path.parents) if not folder.exists()]
         try:
             path.mkdir(parents=True, exist_ok=True)
-            write_atomic(path / ".writable", b"")
-            (path / ".writable").unlink()
+            with tempfile.TemporaryFile(dir=path):
+                pass
             for folder in new:
                 folder.rmdir()
         except OSError as error:
@@ -81,6 +85,7 @@ class RunFolder:
     def open(cls, path: str | Path) -> RunFolder:
         """Opens an existing run folder."""
         path = Path(path)
+        check_path(path)
         if not (path / CONFIG).is_file():
             raise RunError(f"{path}: not a run folder ({CONFIG} is missing)")
         return cls(path)
@@ -109,7 +114,7 @@ class RunFolder:
             raise RunError(f"{file}: {error}") from None
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        text = json.dumps(_without_nan(summary), indent=1, ensure_ascii=False)
+        text = json.dumps(_finite(summary), indent=1, ensure_ascii=False, allow_nan=False)
         write_atomic(self.path / SUMMARY, f"{text}\n".encode())
 
     def read_summary(self) -> dict[str, Any]:
@@ -174,8 +179,15 @@ def read_yaml(file: Path) -> dict[str, Any]:
     return upgrade_run(content)
 
 
-def _without_nan(value: Any) -> Any:
-    """Replaces NaN by null, since JSON has no NaN."""
+def _is_content(name: str) -> bool:
+    """Whether a file belongs to a run, and was not left by one that was killed before it began."""
+    return name not in (LOCK, HOLDER) and not is_temporary(name)
+
+
+def _finite(value: Any) -> Any:
+    """Replaces NaN and infinite numbers by null, since JSON has neither."""
     if isinstance(value, Mapping):
-        return {key: _without_nan(inner) for key, inner in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,7 @@ class RunWriter:
             preset=self.config.preset,
             seed=self.config.seed,
             epoch=epoch,
-            validation=None if validation != validation else validation,
+            validation=validation if math.isfinite(validation) else None,
         )
         save_model(self.folder.path, cast(Model, model), card)
 

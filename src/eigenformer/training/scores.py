@@ -51,8 +51,11 @@ class Score(nn.Module):
         with warnings.catch_warnings():  # about labels without a positive, which are skipped
             warnings.simplefilter("ignore")
             values = {name: float(cast(Metric, m).compute()) for name, m in self.metrics.items()}
-            invalid = bool(self.not_finite.compute())
-        return dict.fromkeys(values, float("nan")) if invalid else values
+        return dict.fromkeys(values, float("nan")) if self.invalid() else values
+
+    def invalid(self) -> int:
+        """Returns the number of predictions since the last reset that were infinite or NaN."""
+        return int(self.not_finite.compute())
 
     def reset(self) -> None:
         """Discards all accumulated values."""

@@ -10,21 +10,19 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from types import FrameType
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.loggers import TensorBoardLogger
-from lightning.pytorch.strategies import DDPStrategy
 
 from eigenformer.config import ConfigError, RunConfig
 from eigenformer.devices import resolve_device
 from eigenformer.kernels import KERNELS, Request, choose_kernel
 from eigenformer.models import Eigenformer, Model
 from eigenformer.training.checkpoint_io import AtomicCheckpointIO
-from eigenformer.training.run_folder import LOGS, RunFolder
+from eigenformer.training.processes import WatchedDDP
+from eigenformer.training.run_folder import RunFolder
 
 _PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
@@ -60,31 +58,6 @@ def other_kernel(config: RunConfig, model: Model) -> list[str]:
     return [f"backend: {used.name} instead of {config.backend}: {reason}" for reason in reasons]
 
 
-class StopOnTerm(Callback):
-    """Makes SIGTERM end training in the same way as Ctrl-C.
-
-    Lightning's own handler broadcasts from inside the signal handler, between other messages, and
-    hangs forever with several processes. Lightning removes this handler when it is done.
-    """
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._listen()
-
-    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._listen()
-
-    def _listen(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._stop)
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        raise KeyboardInterrupt
-
-
 def make_trainer(
     config: RunConfig,
     callbacks: list[Callback],
@@ -100,7 +73,7 @@ def make_trainer(
     if devices * machines > 1:
         # TrainingModule shares the running statistics once per epoch, not in every step.
         backend = "nccl" if cuda else "gloo"
-        strategy = DDPStrategy(
+        strategy = WatchedDDP(
             broadcast_buffers=False,
             process_group_backend=backend,
             find_unused_parameters=True,  # the bias of W_R cancels, so it has no gradient
@@ -114,9 +87,7 @@ def make_trainer(
         "max_epochs": config.training.epochs,
         "gradient_clip_val": config.training.gradient_clip,
         "callbacks": callbacks,
-        "logger": False
-        if folder is None
-        else TensorBoardLogger(folder.path, name=LOGS, version="", default_hp_metric=False),
+        "logger": False,
         "plugins": [AtomicCheckpointIO()],
         "use_distributed_sampler": False,
         "sync_batchnorm": cuda and devices * machines > 1,
