@@ -21,6 +21,7 @@ from eigenformer.parts import (
     takes_graphs,
 )
 from eigenformer.ragged import RaggedGraphs
+from eigenformer.spectral_filters import SpectralFilters
 
 
 class DegreeScaler(nn.Module):
@@ -75,6 +76,7 @@ class EigenformerLayer(nn.Module):
         dropout: Dropout after the attention, and inside and after the feed-forward network.
         attention_dropout: Dropout on the attention weights.
         norm: BN, the norm.
+        last_norm: Whether the norm after the feed-forward network is there.
         feed_forward: FFN, the feed-forward network.
         local_branch: ℓ, messages along edges (default: no local branch).
         edge_features: Whether edges carry features.
@@ -90,8 +92,10 @@ class EigenformerLayer(nn.Module):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         norm: Part = "batch_norm",
+        last_norm: bool = True,
         feed_forward: Part = "mlp",
         local_branch: Part | None = None,
+        filters: int = 0,
         edge_features: bool = False,
         **attention: Any,
     ) -> None:
@@ -105,9 +109,10 @@ class EigenformerLayer(nn.Module):
             if local_branch is None
             else make_local_branch(local_branch, channels, edge_features, dropout)
         )
+        self.filters = SpectralFilters(channels, filters, dropout=dropout) if filters else None
         self.degree_scaler = DegreeScaler(channels) if degree_scaler else None
         self.norm1 = make_norm(norm, channels, norm_affine)
-        self.norm2 = make_norm(norm, channels, norm_affine)
+        self.norm2 = make_norm(norm, channels, norm_affine) if last_norm else nn.Identity()
         self.ffn = make_feed_forward(feed_forward, channels, width, dropout)
         self.dropout = nn.Dropout(dropout)
         self._norms_take_graphs = takes_graphs(self.norm1)
@@ -165,6 +170,8 @@ class EigenformerLayer(nn.Module):
         residual = x
         if self.local is not None:
             residual = x + self.local(x, graphs.graphs, edge_attr)
+        if self.filters is not None:
+            residual = residual + self.filters(x, graphs.graphs)
         # Use as few passes and tensors as possible: they make up the memory of a training step.
         if degree_scale is None:
             x = residual + attended
@@ -176,7 +183,7 @@ class EigenformerLayer(nn.Module):
         return x if attention is None else (x, attention)
 
     def _normalize(self, norm: nn.Module, x: Tensor, graphs: RaggedGraphs) -> Tensor:
-        if self._norms_take_graphs:
+        if self._norms_take_graphs and not isinstance(norm, nn.Identity):
             return norm(x, batch=graphs.node_graph, batch_size=graphs.num_graphs)
         return norm(x)
 

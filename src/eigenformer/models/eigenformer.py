@@ -102,12 +102,14 @@ class Eigenformer(Model):
                 phi_gain=config.phi_gain,
                 feature_attention=config.feature_attention,
                 norm=norm or config.norm,
+                last_norm=config.last_norm or layer < config.layers - 1,
                 feed_forward=feed_forward or config.feed_forward,
                 local_branch=local_branch or config.local_branch,
+                filters=config.filters,
                 edge_features=config.edge_encoder is not None,
                 psi=config.psi,
             )
-            for _ in range(config.layers)
+            for layer in range(config.layers)
         )
         if config.norm_shared:
             for layer in self.layers[1:]:
