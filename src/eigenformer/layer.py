@@ -63,10 +63,11 @@ class EigenformerLayer(nn.Module):
         x' &= \mathrm{BN}(x + \tilde{x}) \\
         x^{out} &= \mathrm{BN}(x' + \mathrm{FFN}(x'))
 
-    With a local branch, :math:`x' = \mathrm{BN}(x + \tilde{x} + \ell(x))`; see
-    :class:`LocalBranch`. The norms, the feed-forward network and the local branch are exchangeable
-    parts. Each is given by name (see ``options.py``) or as a function that makes the part (see
-    :mod:`eigenformer.parts`).
+    With a local branch and spectral filters,
+    :math:`x' = \mathrm{BN}(x + \tilde{x} + \ell(x) + f(x))`; see :class:`LocalBranch` and
+    :class:`SpectralFilters`. The norms, the feed-forward network and the local branch are
+    exchangeable parts. Each is given by name (see ``options.py``) or as a function that makes the
+    part (see :mod:`eigenformer.parts`).
 
     Args:
         channels: d, the width of nodes and edges.
@@ -76,9 +77,11 @@ class EigenformerLayer(nn.Module):
         dropout: Dropout after the attention, and inside and after the feed-forward network.
         attention_dropout: Dropout on the attention weights.
         norm: BN, the norm.
-        last_norm: Whether the norm after the feed-forward network is there.
+        last_norm: Whether there is a norm after the feed-forward network.
         feed_forward: FFN, the feed-forward network.
         local_branch: ℓ, messages along edges (default: no local branch).
+        filters: Number of filters of f, learned filters of the spectrum (default: no filters).
+        filter_width: Hidden width of the φ of each filter.
         edge_features: Whether edges carry features.
         attention: Further arguments of :class:`SpectrumAwareAttention`.
     """
@@ -96,6 +99,7 @@ class EigenformerLayer(nn.Module):
         feed_forward: Part = "mlp",
         local_branch: Part | None = None,
         filters: int = 0,
+        filter_width: int = 12,
         edge_features: bool = False,
         **attention: Any,
     ) -> None:
@@ -109,10 +113,12 @@ class EigenformerLayer(nn.Module):
             if local_branch is None
             else make_local_branch(local_branch, channels, edge_features, dropout)
         )
-        self.filters = SpectralFilters(channels, filters, dropout=dropout) if filters else None
+        self.filters = (
+            SpectralFilters(channels, filters, filter_width, dropout=dropout) if filters else None
+        )
         self.degree_scaler = DegreeScaler(channels) if degree_scaler else None
         self.norm1 = make_norm(norm, channels, norm_affine)
-        self.norm2 = make_norm(norm, channels, norm_affine) if last_norm else nn.Identity()
+        self.norm2 = make_norm(norm, channels, norm_affine) if last_norm else None
         self.ffn = make_feed_forward(feed_forward, channels, width, dropout)
         self.dropout = nn.Dropout(dropout)
         self._norms_take_graphs = takes_graphs(self.norm1)
@@ -122,22 +128,24 @@ class EigenformerLayer(nn.Module):
     def reset_parameters(self) -> None:
         """Draws new initial weights."""
         self.attention.reset_parameters()
-        for part in (self.local, self.degree_scaler, self.norm1, self.norm2, self.ffn):
+        parts = self.local, self.filters, self.degree_scaler, *self.norms, self.ffn
+        for part in parts:
             for module in () if part is None else _resettable(part):
                 module.reset_parameters()
 
     @property
-    def norms(self) -> tuple[nn.Module, nn.Module]:
-        """The norm after the attention and the norm after the feed-forward network."""
-        return self.norm1, self.norm2
+    def norms(self) -> tuple[nn.Module, ...]:
+        """The norm after the attention and, if there is one, after the feed-forward network."""
+        return (self.norm1,) if self.norm2 is None else (self.norm1, self.norm2)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """Returns the parameters of each part. The list of a missing part is empty."""
         parts = self.attention.parts()
         for part, modules in (
             ("local branch", (self.local,)),
+            ("filters", (self.filters,)),
             ("θ", (self.degree_scaler,)),
-            ("feed-forward", (self.norm1, self.norm2, self.ffn)),
+            ("feed-forward", (*self.norms, self.ffn)),
         ):
             parts[part] = [p for m in modules if m is not None for p in m.parameters()]
         return parts
@@ -150,11 +158,14 @@ class EigenformerLayer(nn.Module):
         degree_scale: Tensor | None = None,
         return_attention: bool = False,
         table: PhiTable | None = None,
+        importance: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Updates the nodes.
 
         Takes the same arguments as :class:`SpectrumAwareAttention`. A layer without its own degree
         scaler takes ``degree_scale`` from a :class:`DegreeScaler` that several layers share.
+        ``importance`` is that of the filters, if ``graphs.importances`` evaluated several layers
+        together.
         """
         if isinstance(graphs, Data):
             structure = RaggedGraphs.from_data(graphs, x.dtype)
@@ -171,7 +182,7 @@ class EigenformerLayer(nn.Module):
         if self.local is not None:
             residual = x + self.local(x, graphs.graphs, edge_attr)
         if self.filters is not None:
-            residual = residual + self.filters(x, graphs.graphs)
+            residual = residual + self.filters(x, graphs, importance)
         # Use as few passes and tensors as possible: they make up the memory of a training step.
         if degree_scale is None:
             x = residual + attended
@@ -179,11 +190,12 @@ class EigenformerLayer(nn.Module):
             x = torch.addcmul(residual, attended, degree_scale)
         x = self._normalize(self.norm1, x, graphs.graphs)
         x = self.ffn(x).add_(x) if self._adds_in_place else x + self.ffn(x)
-        x = self._normalize(self.norm2, x, graphs.graphs)
+        if self.norm2 is not None:
+            x = self._normalize(self.norm2, x, graphs.graphs)
         return x if attention is None else (x, attention)
 
     def _normalize(self, norm: nn.Module, x: Tensor, graphs: RaggedGraphs) -> Tensor:
-        if self._norms_take_graphs and not isinstance(norm, nn.Identity):
+        if self._norms_take_graphs:
             return norm(x, batch=graphs.node_graph, batch_size=graphs.num_graphs)
         return norm(x)
 

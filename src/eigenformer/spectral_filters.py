@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from eigenformer.ragged import RaggedGraphs
+from eigenformer.kernels import AttentionKernel
 from eigenformer.scalar_mlp import ScalarMLP
 
 
 class SpectralFilters(nn.Module):
-    r"""Filters the nodes of each graph by functions of its spectrum.
+    r"""Filters the nodes of each graph by learned functions of its spectrum.
 
     .. math::
         f = W \, \bigl\Vert_c \; U \, \phi^c(\Lambda) \, U^\top x_c
 
-    where :math:`c` runs over groups of channels, each with its own :math:`\phi^c`. The entries of
-    :math:`U \phi(\Lambda) U^\top` are the paper's pair potentials. Here they are the weights of the
-    sum themselves: they may be negative, and they do not add up to 1, so that a filter can count
-    and take differences, which a softmax average cannot. The same idea in other networks:
-    `"Specformer" <https://arxiv.org/abs/2303.01028>`_,
-    `"Spatio-Spectral Graph Neural Networks" <https://arxiv.org/abs/2405.19121>`_.
+    where :math:`x_c` is a group of channels of the nodes, and each group has its own
+    :math:`\phi^c`. The entries of :math:`U \phi(\Lambda) U^\top` are the paper's pair potentials.
+    Here they are themselves the weights of the sum: they may be negative and need not add up to 1.
+    A filter can therefore count and take differences, which a softmax average cannot. Like
+    attention, filters depend neither on the signs of eigenvectors nor on the basis of an
+    eigenspace. `"Specformer" <https://arxiv.org/abs/2303.01028>`_ and `"Spatio-Spectral Graph
+    Neural Networks" <https://arxiv.org/abs/2405.19121>`_ use learned filters as well.
 
     Args:
         channels: d, the width of the nodes.
@@ -53,57 +51,33 @@ class SpectralFilters(nn.Module):
         for module in (self.phi, self.out):
             module.reset_parameters()
 
-    def forward(self, x: Tensor, graphs: RaggedGraphs) -> Tensor:
-        """Computes ``[Σn, d] → [Σn, d]``."""
-        return self.dropout(self.out(self.filtered(x, graphs).to(x.dtype)))
+    def forward(
+        self, x: Tensor, graphs: AttentionKernel, importance: Tensor | None = None
+    ) -> Tensor:
+        """Computes ``[Σn, d] → [Σn, d]``.
 
-    def filtered(self, values: Tensor, graphs: RaggedGraphs) -> Tensor:
-        """Applies the filters to values ``[Σn, d]``, without linear maps."""
-        eigenvalues, heads = graphs.eigenvalues, self.phi.heads
-        with torch.autocast(values.device.type, enabled=False):
-            importance = self.phi(eigenvalues.expand(heads, -1)).t()
-            if graphs.frequency_weights is not None:
-                importance = importance * graphs.frequency_weights[:, None]
-            return _Filter.apply(values.to(eigenvalues.dtype), importance, graphs)
+        Args:
+            x: Node features ``[Σn, d]``.
+            graphs: The kernel of the batch, from :func:`eigenformer.kernels.make_kernel`.
+            importance: :math:`\\phi` at the eigenvalues, if ``graphs.importances`` evaluated
+                several layers together.
+        """
+        return self.dropout(self.out(self.filtered(x, graphs, importance).to(x.dtype)))
 
+    def filtered(
+        self, x: Tensor, graphs: AttentionKernel, importance: Tensor | None = None
+    ) -> Tensor:
+        """Applies the filters to nodes ``[Σn, d]``, without W."""
+        # Under autocast, filters stay in full precision, as the scores of the attention do.
+        with torch.autocast(x.device.type, enabled=False):
+            if importance is None:
+                (importance,) = graphs.importances([self.phi], self.phi.heads)
+            values = x.to(importance.dtype).unflatten(1, (self.phi.heads, -1))
+            return graphs.filter(values, importance).flatten(1)
 
-def _blocks(graphs: RaggedGraphs) -> Iterator[tuple[Tensor, slice, slice]]:
-    node = entry = value = 0
-    for n, k in zip(graphs.sizes, graphs.frequencies, strict=True):
-        u = graphs.eigenvectors[entry : entry + n * k].view(n, k)
-        yield u, slice(node, node + n), slice(value, value + k)
-        node, entry, value = node + n, entry + n * k, value + k
+    def describe(self) -> tuple[str, ...]:
+        """Returns a short description, one string per line."""
+        return "plus spectral filters", f"{self.phi.heads} of the nodes"
 
-
-class _Filter(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, importance: Tensor, graphs: RaggedGraphs) -> Tensor:
-        heads, channels = importance.size(1), values.size(1)
-        modes = values.new_empty(len(importance), channels)
-        blocks = list(_blocks(graphs))
-        for u, nodes, rows in blocks:
-            torch.mm(u.t(), values[nodes], out=modes[rows])
-        weighted = (modes.view(-1, heads, channels // heads) * importance[..., None]).flatten(1)
-        out = torch.empty_like(values)
-        for u, nodes, rows in blocks:
-            torch.mm(u, weighted[rows], out=out[nodes])
-        ctx.graphs = graphs
-        ctx.save_for_backward(modes, importance)
-        return out
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor, Tensor, None]:
-        modes, importance = ctx.saved_tensors
-        heads, channels = importance.size(1), d_out.size(1)
-        d_weighted = torch.empty_like(modes)
-        blocks = list(_blocks(ctx.graphs))
-        for u, nodes, rows in blocks:
-            torch.mm(u.t(), d_out[nodes], out=d_weighted[rows])
-        shape = (-1, heads, channels // heads)
-        d_importance = (modes.view(shape) * d_weighted.view(shape)).sum(-1)
-        d_modes = (d_weighted.view(shape) * importance[..., None]).flatten(1)
-        d_values = torch.empty_like(d_out)
-        for u, nodes, rows in blocks:
-            torch.mm(u, d_modes[rows], out=d_values[nodes])
-        return d_values, d_importance, None
+    def extra_repr(self) -> str:
+        return f"{self.out.in_features}, filters={self.phi.heads}"

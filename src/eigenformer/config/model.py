@@ -176,6 +176,7 @@ class EigenformerConfig(NetworkConfig):
             layer: ``gine``; None, as in the paper, for no such network.
         filters: Number of learned filters of the spectrum applied to the nodes, beside the
             attention of each layer; must divide ``hidden_dim``; 0, as in the paper, for none.
+        filter_width: Hidden width of the φ of each filter.
         feed_forward: Network after the attention of each layer: ``mlp``.
         ffn_width: Hidden width of the feed-forward network; None for ``hidden_dim``.
         norm: Both norms of each layer: ``batch_norm``, ``layer_norm``, ``graph_norm`` or
@@ -183,8 +184,8 @@ class EigenformerConfig(NetworkConfig):
         norm_affine: Whether the batch norms of the layers scale and shift.
         norm_shared: Whether all layers share the scales and shifts of their batch norms.
         input_norm: Whether the encoded nodes pass through a batch norm, which scales and shifts.
-        last_norm: Whether the last layer ends with a norm. With a batch norm, sum pooling and a
-            linear head, the mean prediction of a training batch is the bias of the head.
+        last_norm: Whether the last layer ends with a norm. With a batch norm there, sum pooling and
+            a linear head, the mean prediction of a training batch is the bias of the head.
         head_layers: Number of linear maps in the head; each hidden layer is half as wide as the
             previous one.
         frequency_fraction: Share of the frequencies of each graph used in a training step.
@@ -208,6 +209,7 @@ class EigenformerConfig(NetworkConfig):
     potential_width: int = 16
     local_branch: str | None = None
     filters: int = 0
+    filter_width: int = 12
     feed_forward: str = "mlp"
     ffn_width: int | None = None
     norm: str = "batch_norm"
@@ -222,7 +224,8 @@ class EigenformerConfig(NetworkConfig):
 
     def check(self) -> None:
         super().check()
-        require_positive(self, "heads", "phi_width", "phi_depth", "potential_width", "head_layers")
+        require_positive(self, "heads", "phi_width", "phi_depth", "head_layers")
+        require_positive(self, "potential_width", "filter_width")
         for name, known in (
             ("norm", NORMS),
             ("feed_forward", FEED_FORWARDS),

@@ -106,6 +106,7 @@ class Eigenformer(Model):
                 feed_forward=feed_forward or config.feed_forward,
                 local_branch=local_branch or config.local_branch,
                 filters=config.filters,
+                filter_width=config.filter_width,
                 edge_features=config.edge_encoder is not None,
                 psi=config.psi,
             )
@@ -113,10 +114,8 @@ class Eigenformer(Model):
         )
         if config.norm_shared:
             for layer in self.layers[1:]:
-                for name in ("norm1", "norm2"):
-                    first = getattr(self.layers[0], name)
-                    getattr(layer, name).weight = first.weight
-                    getattr(layer, name).bias = first.bias
+                for norm, first in zip(layer.norms, self.layers[0].norms, strict=False):
+                    norm.weight, norm.bias = first.weight, first.bias
         self.head = (
             make_head(d, config.out_channels, config.head_layers)
             if head is None
@@ -220,16 +219,21 @@ class Eigenformer(Model):
         if self.edge_encoder is not None and edge_attr is not None:
             edges = Edges.encode(self.edge_encoder, edge_attr, graphs.graphs)
         if self.node_potentials is not None:
-            x = self.node_potentials(x, graphs.graphs)
+            x = self.node_potentials(x, graphs)
         if self.input_norm is not None:
             x = self.input_norm(x)
         scaler = self.degree_scaler
         scale = None if scaler is None else scaler.scale(graphs.graphs.degrees)
-        attentions: list[Any] = [layer.attention for layer in self.layers]
+        layers: list[Any] = [*self.layers]
+        attentions = [layer.attention for layer in layers]
+        filters: list[Any] = [None] * len(layers)
         with torch.autocast(x.device.type, enabled=False):  # as for the attention itself
             tables = graphs.tables([(a.phi1, a.phi2) for a in attentions])
-        for layer, table in zip(self.layers, tables, strict=True):
-            x = layer(x, graphs, edges, scale, attention is not None, table)
+            if self.config.filters:
+                phis = [layer.filters.phi for layer in layers]
+                filters = graphs.importances(phis, self.config.filters)
+        for layer, table, importance in zip(layers, tables, filters, strict=True):
+            x = layer(x, graphs, edges, scale, attention is not None, table, importance)
             if attention is not None:
                 x, weights = x
                 attention.append(weights)
