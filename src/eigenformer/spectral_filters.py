@@ -59,8 +59,8 @@ class SpectralFilters(nn.Module):
         Args:
             x: Node features ``[Σn, d]``.
             graphs: The kernel of the batch, from :func:`eigenformer.kernels.make_kernel`.
-            importance: :math:`\\phi` at the eigenvalues, if ``graphs.importances`` evaluated
-                several layers together.
+            importance: φ at the eigenvalues, if ``graphs.importances`` evaluated several layers
+                together.
         """
         return self.dropout(self.out(self.filtered(x, graphs, importance).to(x.dtype)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -64,8 +64,7 @@ def learned_filters(model: Model, samples: int = 401) -> Filters:
     stacks = (torch.stack(part).float().cpu().numpy() for part in zip(*parts, strict=True))
     phis = [m.phi for m in model.modules() if isinstance(m, SpectralFilters)]
     spectral = [phi(eigenvalues.to(phi.weights[0]).expand(phi.heads, -1)) for phi in phis]
-    return Filters(
-        eigenvalues.numpy(),
-        *stacks,
-        spectral=torch.stack(spectral).float().cpu().numpy() if spectral else None,
-    )
+    found = Filters(eigenvalues.numpy(), *stacks)
+    if not spectral:
+        return found
+    return replace(found, spectral=torch.stack(spectral).float().cpu().numpy())

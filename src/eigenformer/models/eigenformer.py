@@ -113,9 +113,10 @@ class Eigenformer(Model):
             for layer in range(config.layers)
         )
         if config.norm_shared:
-            for layer in self.layers[1:]:
-                for norm, first in zip(layer.norms, self.layers[0].norms, strict=False):
-                    norm.weight, norm.bias = first.weight, first.bias
+            first, *others = (cast(EigenformerLayer, layer).norms for layer in self.layers)
+            for norms in others:  # the last layer may have one
+                for norm, shared in zip(norms, first, strict=False):
+                    norm.weight, norm.bias = shared.weight, shared.bias
         self.head = (
             make_head(d, config.out_channels, config.head_layers)
             if head is None

@@ -14,7 +14,17 @@ from matplotlib.ticker import MaxNLocator
 
 from eigenformer.analysis.filters import Filters
 from eigenformer.plots.picture import Picture, new_picture
-from eigenformer.plots.style import BLUE, FAINT, GREEN, GREY, PAGE, PALE, SMALL, VERMILION, house_style
+from eigenformer.plots.style import (
+    BLUE,
+    FAINT,
+    GREEN,
+    GREY,
+    PAGE,
+    PALE,
+    SMALL,
+    VERMILION,
+    house_style,
+)
 
 _COLOURS = {"phi2": BLUE, "phi1": VERMILION, "spectral": GREEN}
 _MOST = 16  # filters side by side

@@ -1,4 +1,4 @@
-"""Filters of the spectrum as a PyTorch operator, with gradients, and with shapes for the compiler."""
+"""Filters of the spectrum as a PyTorch operator, with gradients."""
 
 from __future__ import annotations
 

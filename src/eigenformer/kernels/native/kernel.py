@@ -176,8 +176,6 @@ class NativeAttention(AttentionKernel):
         return found if weights is None else found * weights[:, None]
 
     def filter(self, values: Tensor, importance: Tensor) -> Tensor:
-        if not (_fits(values) and _fits(importance)):
-            return self.fallback.filter(values, importance)
         spectra = self.first_node, self.first_frequency, self.eigenvectors
         return filter_nodes(*spectra, importance.contiguous(), values.contiguous())[0]
 
