@@ -22,6 +22,7 @@ from eigenformer.parts import (
     takes_graphs,
 )
 from eigenformer.ragged import RaggedGraphs
+from eigenformer.spectral_filters import SpectralFilters
 
 
 class DegreeScaler(nn.Module):
@@ -63,10 +64,11 @@ class EigenformerLayer(nn.Module):
         x' &= \mathrm{BN}(x + \tilde{x}) \\
         x^{out} &= \mathrm{BN}(x' + \mathrm{FFN}(x'))
 
-    With a local branch, :math:`x' = \mathrm{BN}(x + \tilde{x} + \ell(x))`; see
-    :class:`LocalBranch`. The norms, the feed-forward network and the local branch are exchangeable
-    parts. Each is given by name (see ``options.py``) or as a function that makes the part (see
-    :mod:`eigenformer.parts`).
+    With a local branch and spectral filters,
+    :math:`x' = \mathrm{BN}(x + \tilde{x} + \ell(x) + f(x))`; see :class:`LocalBranch` and
+    :class:`SpectralFilters`. The norms, the feed-forward network and the local branch are
+    exchangeable parts. Each is given by name (see ``options.py``) or as a function that makes the
+    part (see :mod:`eigenformer.parts`).
 
     Args:
         channels: d, the width of nodes and edges.
@@ -78,8 +80,11 @@ class EigenformerLayer(nn.Module):
         drop_path: Probability that a graph leaves out a branch in training, drawn once for the
             attention with its local branch and once for the feed-forward network.
         norm: BN, the norm.
+        last_norm: Whether there is a norm after the feed-forward network.
         feed_forward: FFN, the feed-forward network.
         local_branch: ℓ, messages along edges (default: no local branch).
+        filters: Number of filters of f, learned filters of the spectrum (default: no filters).
+        filter_width: Hidden width of the φ of each filter.
         edge_features: Whether edges carry features.
         attention: Further arguments of :class:`SpectrumAwareAttention`.
     """
@@ -94,8 +99,11 @@ class EigenformerLayer(nn.Module):
         attention_dropout: float = 0.0,
         drop_path: float = 0.0,
         norm: Part = "batch_norm",
+        last_norm: bool = True,
         feed_forward: Part = "mlp",
         local_branch: Part | None = None,
+        filters: int = 0,
+        filter_width: int = 12,
         edge_features: bool = False,
         **attention: Any,
     ) -> None:
@@ -109,9 +117,12 @@ class EigenformerLayer(nn.Module):
             if local_branch is None
             else make_local_branch(local_branch, channels, edge_features, dropout)
         )
+        self.filters = (
+            SpectralFilters(channels, filters, filter_width, dropout=dropout) if filters else None
+        )
         self.degree_scaler = DegreeScaler(channels) if degree_scaler else None
         self.norm1 = make_norm(norm, channels, norm_affine)
-        self.norm2 = make_norm(norm, channels, norm_affine)
+        self.norm2 = make_norm(norm, channels, norm_affine) if last_norm else None
         self.ffn = make_feed_forward(feed_forward, channels, width, dropout)
         self.dropout = nn.Dropout(dropout)
         self.drop_path = DropPath(drop_path)
@@ -122,22 +133,24 @@ class EigenformerLayer(nn.Module):
     def reset_parameters(self) -> None:
         """Draws new initial weights."""
         self.attention.reset_parameters()
-        for part in (self.local, self.degree_scaler, self.norm1, self.norm2, self.ffn):
+        parts = self.local, self.filters, self.degree_scaler, *self.norms, self.ffn
+        for part in parts:
             for module in () if part is None else _resettable(part):
                 module.reset_parameters()
 
     @property
-    def norms(self) -> tuple[nn.Module, nn.Module]:
-        """The norm after the attention and the norm after the feed-forward network."""
-        return self.norm1, self.norm2
+    def norms(self) -> tuple[nn.Module, ...]:
+        """The norm after the attention and, if there is one, after the feed-forward network."""
+        return (self.norm1,) if self.norm2 is None else (self.norm1, self.norm2)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """Returns the parameters of each part. The list of a missing part is empty."""
         parts = self.attention.parts()
         for part, modules in (
             ("local branch", (self.local,)),
+            ("filters", (self.filters,)),
             ("θ", (self.degree_scaler,)),
-            ("feed-forward", (self.norm1, self.norm2, self.ffn)),
+            ("feed-forward", (*self.norms, self.ffn)),
         ):
             parts[part] = [p for m in modules if m is not None for p in m.parameters()]
         return parts
@@ -150,11 +163,14 @@ class EigenformerLayer(nn.Module):
         degree_scale: Tensor | None = None,
         return_attention: bool = False,
         table: PhiTable | None = None,
+        importance: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Updates the nodes.
 
         Takes the same arguments as :class:`SpectrumAwareAttention`. A layer without its own degree
         scaler takes ``degree_scale`` from a :class:`DegreeScaler` that several layers share.
+        ``importance`` is that of the filters, if ``graphs.importances`` evaluated several layers
+        together.
         """
         if isinstance(graphs, Data):
             structure = RaggedGraphs.from_data(graphs, x.dtype)
@@ -173,6 +189,8 @@ class EigenformerLayer(nn.Module):
         residual = x
         if self.local is not None:
             residual = _add(x, self.local(x, graphs.graphs, edge_attr), keep)
+        if self.filters is not None:
+            residual = _add(residual, self.filters(x, graphs, importance), keep)
         # Use as few passes and tensors as possible: they make up the memory of a training step.
         x = _add(residual, attended, degree_scale)
         x = self._normalize(self.norm1, x, graphs.graphs)
@@ -181,7 +199,8 @@ class EigenformerLayer(nn.Module):
             x = self.ffn(x).add_(x)
         else:
             x = _add(x, self.ffn(x), keep)
-        x = self._normalize(self.norm2, x, graphs.graphs)
+        if self.norm2 is not None:
+            x = self._normalize(self.norm2, x, graphs.graphs)
         return x if attention is None else (x, attention)
 
     def _normalize(self, norm: nn.Module, x: Tensor, graphs: RaggedGraphs) -> Tensor:

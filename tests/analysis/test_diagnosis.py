@@ -98,6 +98,16 @@ def test_drift_is_counted_in_deviations(model, dataset):
     assert found.layers[0].drift < 10
 
 
+def test_filters_are_shown_and_the_last_norm_may_be_missing(dataset):
+    torch.manual_seed(0)
+    small = {"layers": 2, "hidden_dim": 8, "heads": 4, "phi_depth": 1}
+    model = Eigenformer.from_preset("pattern", filters=2, last_norm=False, **small)
+    found = diagnose(model, dataset, OUTPUTS, limit=2)
+    assert found.gradients["filters"] > 0
+    assert found.layers[1].drift > 0
+    assert "| filters | " in diagnosis_table(found, found)
+
+
 def test_gradients_are_those_of_training_steps(model, dataset):
     found = diagnose(model, dataset, OUTPUTS, limit=2, batch_size=4)
     losses, squares, heads = [], [], []

@@ -24,6 +24,7 @@ _RANDOM = [
     *("--model.frequency_fraction", "0.7", "--epochs", "12"),
     # What a step of the paper's models does not have.
     *("--model.node_potentials", "4", "--model.local_branch", "gine", "--model.head_layers", "2"),
+    *("--model.filters", "2", "--model.last_norm", "false"),
     *("--training.recompute_statistics", "2", "--training.initial_bias", "targets"),
     *("--training.average_weights", "0.9", "--model.drop_path", "0.2", "--model.ffn_width", "24"),
 ]

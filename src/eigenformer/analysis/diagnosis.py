@@ -14,7 +14,7 @@ For each layer:
 A network without attention has only this drift, of each of its batch norms.
 
 For the model: the norm of the loss's gradient in a training step, for each part, over several
-steps. In training, the last batch norm makes the mean prediction of a batch equal to the head's
+steps. In training, a last batch norm makes the mean prediction of a batch equal to the head's
 bias. If all errors of a batch have the same sign, an L1 loss is the error of that mean, and moves
 only the bias.
 """
@@ -194,7 +194,7 @@ def _diagnose_layers(model: Eigenformer, graphs: GraphDataset) -> tuple[LayerDia
             _within(torch.cat(layer.attended), graph),
             max(
                 _drift(norm, torch.cat(given))
-                for norm, given in zip(block.norms, layer.norms, strict=True)
+                for norm, given in zip(block.norms, layer.norms, strict=False)
             ),
         )
         for number, (block, layer) in enumerate(zip(_layers(model), seen, strict=True))
@@ -233,7 +233,7 @@ def _watched(model: Eigenformer) -> Iterator[list[_Seen]]:
                 lambda m, i, o, k=kept: k.attended.append(o[0].cpu())
             )
         )
-        for norm, given in zip(layer.norms, kept.norms, strict=True):
+        for norm, given in zip(layer.norms, kept.norms, strict=False):  # the last may have one
             hooks.append(norm.register_forward_pre_hook(lambda m, i, k=given: k.append(i[0].cpu())))
     try:
         yield seen

@@ -65,7 +65,8 @@ def run(arguments: argparse.Namespace) -> None:
         print(
             f"{learned.bias_steps} of {learned.steps} steps change only the head's bias: all "
             f"errors of a batch have the same sign, and batch norm makes the mean prediction equal "
-            f"to the bias; larger batches or --training.freeze_norms_after avoid this"
+            f"to the bias; larger batches, --training.freeze_norms_after or "
+            f"--model.last_norm false avoid this"
         )
 
 

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=int, help="number of graphs for the table (default: all)"
     )
 
-    text = "what each head learned: φ₂ over the spectrum, φ₁ over the possible scores"
+    text = "what heads and filters learned: φ₂ over the spectrum, φ₁ over the possible scores"
     filters = figures.add_parser("filters", parents=[out], help=text, description=text)
     filters.add_argument("run_folder", type=Path, metavar="RUN", help="folder with a model")
     filters.add_argument(

@@ -193,6 +193,9 @@ class EigenformerConfig(NetworkConfig):
         potential_width: Hidden width of the φ of each node potential.
         local_branch: Network that sends messages along edges, beside the attention of each
             layer: ``gine``; None, as in the paper, for no such network.
+        filters: Number of learned filters of the spectrum applied to the nodes, beside the
+            attention of each layer; must divide ``hidden_dim``; 0, as in the paper, for none.
+        filter_width: Hidden width of the φ of each filter.
         feed_forward: Network after the attention of each layer: ``mlp``.
         ffn_width: Hidden width of the feed-forward network; None for ``hidden_dim``.
         norm: Both norms of each layer: ``batch_norm``, ``layer_norm``, ``graph_norm`` or
@@ -200,6 +203,8 @@ class EigenformerConfig(NetworkConfig):
         norm_affine: Whether the batch norms of the layers scale and shift.
         norm_shared: Whether all layers share the scales and shifts of their batch norms.
         input_norm: Whether the encoded nodes pass through a batch norm, which scales and shifts.
+        last_norm: Whether the last layer ends with a norm. With a batch norm there, sum pooling and
+            a linear head, the mean prediction of a training batch is the bias of the head.
         head_layers: Number of linear maps in the head; each hidden layer is half as wide as the
             previous one.
         frequency_fraction: Share of the frequencies of each graph used in a training step.
@@ -224,12 +229,15 @@ class EigenformerConfig(NetworkConfig):
     node_potentials: int = 0
     potential_width: int = 16
     local_branch: str | None = None
+    filters: int = 0
+    filter_width: int = 12
     feed_forward: str = "mlp"
     ffn_width: int | None = None
     norm: str = "batch_norm"
     norm_affine: bool = False
     norm_shared: bool = False
     input_norm: bool = True
+    last_norm: bool = True
     head_layers: int = 1
     frequency_fraction: float = 1.0
     frequency_draw: FrequencyDraw = "eigenspaces"
@@ -237,7 +245,8 @@ class EigenformerConfig(NetworkConfig):
 
     def check(self) -> None:
         super().check()
-        require_positive(self, "heads", "phi_width", "phi_depth", "potential_width", "head_layers")
+        require_positive(self, "heads", "phi_width", "phi_depth", "head_layers")
+        require_positive(self, "potential_width", "filter_width")
         for name, known in (
             ("norm", NORMS),
             ("feed_forward", FEED_FORWARDS),
@@ -251,6 +260,10 @@ class EigenformerConfig(NetworkConfig):
         if self.hidden_dim % self.heads:
             raise ConfigError(
                 f"hidden_dim: {self.hidden_dim} is not a multiple of heads, {self.heads}"
+            )
+        if self.filters < 0 or (self.filters and self.hidden_dim % self.filters):
+            raise ConfigError(
+                f"filters: must be 0 or divide hidden_dim, {self.hidden_dim}, got {self.filters}"
             )
         if not 0 < self.phi_gain < float("inf"):
             raise ConfigError(f"phi_gain: must be positive and finite, got {self.phi_gain}")
@@ -270,7 +283,8 @@ class EigenformerConfig(NetworkConfig):
 
     def tiny(self) -> Self:
         """Returns the smallest Eigenformer with the same inputs and the same number of outputs."""
-        return self.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
+        smallest = {"layers": 1, "heads": 1, "hidden_dim": 1, "phi_width": 1}
+        return self.replace(**smallest, filters=min(self.filters, 1))
 
 
 @dataclass(frozen=True)

@@ -200,6 +200,35 @@ class AttentionKernel(ABC):
         """
         return [None] * len(phis)
 
+    def importances(self, functions: Sequence[ScalarFunction], heads: int) -> list[Tensor]:
+        r"""Evaluates several :math:`\phi` at the eigenvalues of this batch.
+
+        Returns :math:`\phi(\lambda_k)` times the weight of the frequency, ``[Σk, heads]`` for each.
+        """
+        values, weights = self.graphs.eigenvalues, self.graphs.frequency_weights
+        found = [phi(values.expand(heads, -1)).t() for phi in functions]
+        return found if weights is None else [f * weights[:, None] for f in found]
+
+    def filter(self, values: Tensor, importance: Tensor) -> Tensor:
+        r"""Applies filters of the spectrum to the nodes: :math:`U (f \odot U^\top x)`.
+
+        Args:
+            values: x, ``[Σn, filters, C]``: the channels of each filter.
+            importance: f, ``[Σk, filters]``, from :meth:`importances`.
+        """
+        g, filtered = self.graphs, []
+        entries = [n * k for n, k in zip(g.sizes, g.frequencies, strict=True)]
+        by_graph = (
+            g.sizes,
+            g.eigenvectors.split(entries),
+            values.split(list(g.sizes)),
+            importance.split(list(g.frequencies)),
+        )
+        for n, u, x, f in zip(*by_graph, strict=True):
+            modes = torch.einsum("ik,ifc->kfc", u.view(n, -1), x) * f[..., None]
+            filtered.append(torch.einsum("ik,kfc->ifc", u.view(n, -1), modes))
+        return torch.cat(filtered)
+
     @abstractmethod
     def attend(
         self,

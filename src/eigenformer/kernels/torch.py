@@ -86,18 +86,24 @@ class TorchAttention(AttentionKernel):
     def tables(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> list[PhiTable]:
         return [self._table(*pair) for pair in phis]
 
+    def filter(self, values: Tensor, importance: Tensor) -> Tensor:
+        filtered = []
+        for group, x in zip(self.groups, self._pad(values), strict=True):
+            u = group.eigenvectors
+            modes = (u.mT @ x) * group.importance(importance.t())[..., None]
+            filtered.append((u @ modes).permute(1, 2, 0, 3).flatten(0, 1))
+        return torch.cat(filtered).index_select(0, self.place)
+
     def _table(self, phi1: ScalarFunction, phi2: ScalarFunction) -> PhiTable:
         if not isinstance(phi1, ScalarMLP):
             raise TypeError(
                 f"phi1 is a {type(phi1).__name__}, whose linear pieces are not known: use "
                 f"the 'literal' backend, which takes any function"
             )
-        importance = phi2(self.graphs.eigenvalues.expand(phi1.heads, -1))
-        if self.graphs.frequency_weights is not None:
-            importance = importance * self.graphs.frequency_weights
+        (importance,) = self.importances([phi2], phi1.heads)
         # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
-        bound = importance.detach().abs().amax(1) * (self.longest * ROUNDING_MARGIN)
-        return PhiTable(importance.T, phi1.linear_pieces(-bound, bound))
+        bound = importance.detach().abs().amax(0) * (self.longest * ROUNDING_MARGIN)
+        return PhiTable(importance, phi1.linear_pieces(-bound, bound))
 
     def _pad(self, nodes: Tensor | None) -> list[Any]:
         """Splits ``[Σn, heads, C]`` into ``[heads, B, width, C]`` per group; None stays None."""

@@ -104,19 +104,21 @@ class Eigenformer(Model):
                 phi_gain=config.phi_gain,
                 feature_attention=config.feature_attention,
                 norm=norm or config.norm,
+                last_norm=config.last_norm or layer < config.layers - 1,
                 feed_forward=feed_forward or config.feed_forward,
                 local_branch=local_branch or config.local_branch,
+                filters=config.filters,
+                filter_width=config.filter_width,
                 edge_features=config.edge_encoder is not None,
                 psi=config.psi,
             )
-            for rate in growing_rates(config.drop_path, config.layers)
+            for layer, rate in enumerate(growing_rates(config.drop_path, config.layers))
         )
         if config.norm_shared:
-            for layer in self.layers[1:]:
-                for name in ("norm1", "norm2"):
-                    first = getattr(self.layers[0], name)
-                    getattr(layer, name).weight = first.weight
-                    getattr(layer, name).bias = first.bias
+            first, *others = (cast(EigenformerLayer, layer).norms for layer in self.layers)
+            for norms in others:  # the last layer may have one
+                for norm, shared in zip(norms, first, strict=False):
+                    norm.weight, norm.bias = shared.weight, shared.bias
         self.head = (
             make_head(d, config.out_channels, config.head_layers)
             if head is None
@@ -225,16 +227,21 @@ class Eigenformer(Model):
         if self.edge_encoder is not None and edge_attr is not None:
             edges = Edges.encode(self.edge_encoder, edge_attr, graphs.graphs)
         if self.node_potentials is not None:
-            x = self.node_potentials(x, graphs.graphs)
+            x = self.node_potentials(x, graphs)
         if self.input_norm is not None:
             x = self.input_norm(x)
         scaler = self.degree_scaler
         scale = None if scaler is None else scaler.scale(graphs.graphs.degrees)
-        attentions: list[Any] = [layer.attention for layer in self.layers]
+        layers: list[Any] = [*self.layers]
+        attentions = [layer.attention for layer in layers]
+        filters: list[Any] = [None] * len(layers)
         with torch.autocast(x.device.type, enabled=False):  # as for the attention itself
             tables = graphs.tables([(a.phi1, a.phi2) for a in attentions])
-        for layer, table in zip(self.layers, tables, strict=True):
-            x = layer(x, graphs, edges, scale, attention is not None, table)
+            if self.config.filters:
+                phis = [layer.filters.phi for layer in layers]
+                filters = graphs.importances(phis, self.config.filters)
+        for layer, table, importance in zip(layers, tables, filters, strict=True):
+            x = layer(x, graphs, edges, scale, attention is not None, table, importance)
             if attention is not None:
                 x, weights = x
                 attention.append(weights)
