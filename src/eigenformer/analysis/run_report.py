@@ -16,6 +16,7 @@ from eigenformer.analysis.graph_view import GraphView, view_graph
 from eigenformer.config import RunConfig
 from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.paper_tables import PAPER_TABLES, paper_table
+from eigenformer.limits import DEFAULT_LIMITS
 from eigenformer.model_folder import read_card
 from eigenformer.targets import Target
 from eigenformer.trained_model import TrainedModel
@@ -138,10 +139,13 @@ def report_run(
     missing: dict[str, str] = {}
     if not summary:
         missing["summary"] = "the run has not completed an epoch"
-    card = _try(missing, "model", lambda: read_card(path))
-    filters = _try(
-        missing, "filters", lambda: learned_filters(TrainedModel.open(path).model, samples=65)
-    )
+    limits = DEFAULT_LIMITS if workspace is None else workspace.limits
+    card = _try(missing, "model", lambda: read_card(path, limits))
+
+    def heads() -> Filters:
+        return learned_filters(TrainedModel.open(path, limits=limits).model, samples=65)
+
+    filters = _try(missing, "filters", heads)
 
     def test() -> TestResults:
         return _test(folder, examples, workspace)
@@ -186,7 +190,8 @@ def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None
 
 
 def _test(folder: RunFolder, examples: int, workspace: Workspace | None) -> TestResults:
-    trained = TrainedModel.open(folder.path)
+    limits = DEFAULT_LIMITS if workspace is None else workspace.limits
+    trained = TrainedModel.open(folder.path, limits=limits)
     graphs = trained.graphs(workspace, "test")
     found = graph_errors(trained.model, graphs, trained.target, trained.batch_size)
     archive, places = graphs.archive, graphs.indices

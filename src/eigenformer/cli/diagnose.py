@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_device, add_folders, positive, workspace_of
+from eigenformer.cli.settings import (
+    add_device,
+    add_folders,
+    limits_of,
+    positive,
+    set_threads,
+    workspace_of,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,17 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints both tables and points out what is striking."""
-    import torch
-
     from eigenformer.analysis.diagnosis import EVEN, diagnose, diagnosis_table
     from eigenformer.analysis.matches import untrained
     from eigenformer.trained_model import TrainedModel
 
     if arguments.limit < 2:
         raise ValueError(f"--limit: must be at least 2, got {arguments.limit}")
-    if arguments.threads is not None:
-        torch.set_num_threads(arguments.threads)
-    found = TrainedModel.open(arguments.run_folder, arguments.device)
+    set_threads(arguments)
+    found = TrainedModel.open(arguments.run_folder, arguments.device, limits=limits_of(arguments))
     graphs = found.graphs(workspace_of(arguments), arguments.split, arguments.data)
     target, size = found.target, found.batch_size
     learned, new = (

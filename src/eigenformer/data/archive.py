@@ -64,6 +64,7 @@ class GraphArchive:
         split: One entry per graph: a name in ``SPLITS`` or its index there, or None or
             ``NO_SPLIT`` (default: no graph has a split).
         names: One name per graph, for example its SMILES (default: no names).
+        node_names: One name per node (default: nodes are numbered).
         target: The target to predict; None if there is none.
         meta: Any other metadata that JSON can represent: vocabulary, featuriser, origin.
     """
@@ -79,6 +80,7 @@ class GraphArchive:
         target: Target | None = None,
         meta: Mapping[str, Any] | None = None,
         *,
+        node_names: Sequence[str] | None = None,
         _written: bool = False,
     ) -> None:
         self.node_offsets = checked_offsets(node_offsets, "node_offsets", 1)
@@ -87,6 +89,7 @@ class GraphArchive:
         self.fields = dict(fields)
         self.split = number_splits(np.full(len(self), NO_SPLIT) if split is None else split)
         self.names = names
+        self.node_names = node_names
         self.target = target
         self.meta = plain_meta(meta or {})
         self._store: Store | None = None
@@ -199,6 +202,7 @@ class GraphArchive:
             },
             split=self.split[chosen],
             names=None if self.names is None else [self.names[i] for i in chosen],
+            node_names=None if self.node_names is None else [self.node_names[i] for i in nodes],
             target=self.target,
             meta=self.meta,
         )
@@ -216,8 +220,8 @@ class GraphArchive:
         return self._with(fields={**self.fields, name: field})
 
     def _with(self, **changes: Any) -> GraphArchive:
-        names = ("node_offsets", "edge_offsets", "edge_index", "fields", "split", "names", "target")
-        parts = {name: getattr(self, name) for name in (*names, "meta")}
+        names = ("node_offsets", "edge_offsets", "edge_index", "fields", "split", "names")
+        parts = {name: getattr(self, name) for name in (*names, "node_names", "target", "meta")}
         other = GraphArchive(**{**parts, **changes}, _written=True)
         if "structure" in vars(self):  # the graphs are the same, so is their checksum
             other.structure = self.structure
@@ -276,6 +280,8 @@ class GraphArchive:
         }
         if self.names is not None:
             arrays["names"], arrays["name_offsets"] = pack_text(self.names)
+        if self.node_names is not None:
+            arrays["node_names"], arrays["node_name_offsets"] = pack_text(self.node_names)
         for name, field in self.fields.items():
             key = f"field.{name}"
             if field.is_text:
@@ -324,7 +330,8 @@ class GraphArchive:
 def _parts(store: Store) -> dict[str, Any]:
     """Returns the constructor arguments of a saved archive."""
     arrays, target = store.arrays, _read_target(store.meta["task"])
-    parts = {name: arrays[name] for name in ("node_offsets", "edge_offsets", "edge_index", "split")}
+    stored = ("node_offsets", "edge_offsets", "edge_index", "split")
+    parts: dict[str, Any] = {name: arrays[name] for name in stored}
     fields = {}
     for name, record in store.meta["fields"].items():
         values, dtype = arrays[f"field.{name}"], np.dtype(record["dtype"])
@@ -333,8 +340,10 @@ def _parts(store: Store) -> dict[str, Any]:
             fields[name] = Field.of_texts(list(unpack_text(values, offsets)))
         else:
             fields[name] = Field(record["level"], values, dtype)
-    names = unpack_text(arrays["names"], arrays["name_offsets"]) if "names" in arrays else None
-    return {**parts, "fields": fields, "names": names, "target": target, "meta": store.meta["meta"]}
+    for key in ("name", "node_name"):
+        if f"{key}s" in arrays:
+            parts[f"{key}s"] = unpack_text(arrays[f"{key}s"], arrays[f"{key}_offsets"])
+    return {**parts, "fields": fields, "target": target, "meta": store.meta["meta"]}
 
 
 def _stored_target(target: Target | None) -> dict[str, Any]:

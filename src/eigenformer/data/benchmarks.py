@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from eigenformer.data.errors import DataError
 from eigenformer.data.statistics import Statistics
 from eigenformer.data.workspace import Layouts
 from eigenformer.data.zinc import KNOWN_ATOMS
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.nearest import unknown
 from eigenformer.reporting import Reporter
 
@@ -131,7 +133,13 @@ def data_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return with_kind(values, BENCHMARKS)
 
 
-def builder(name: str, size: int | None = None, seed: int = 0, official: bool = False) -> Builder:
+def builder(
+    name: str,
+    size: int | None = None,
+    seed: int = 0,
+    official: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Builder:
     """Returns the builder of a benchmark.
 
     Args:
@@ -139,6 +147,7 @@ def builder(name: str, size: int | None = None, seed: int = 0, official: bool = 
         size: Number of graphs of a generated benchmark (default: that of the benchmark).
         seed: The seed of a generated benchmark.
         official: Whether to use the published graphs instead of generating them.
+        limits: How large the raw files may be.
     """
     from eigenformer.data import peptides, sbm, superpixels, zinc
     from eigenformer.data.benchmarking_gnns import benchmark_file
@@ -149,15 +158,15 @@ def builder(name: str, size: int | None = None, seed: int = 0, official: bool = 
         if size is not None or seed or official:
             raise DataError(f"{name}: size, seed and official apply to pattern and cluster only")
         if name == "zinc":
-            return Builder(zinc.LAYOUTS, zinc.build)
-        if name in peptides.LAYOUTS:
-            return Builder(peptides.LAYOUTS[name], lambda f, r: peptides.build(name, f, r))
-        return Builder(superpixels.layouts(name), lambda f, r: superpixels.build(name, f, r))
+            return Builder(zinc.LAYOUTS, partial(zinc.build, limits=limits))
+        module = peptides if name in peptides.LAYOUTS else superpixels
+        layouts = peptides.LAYOUTS.get(name) or superpixels.layouts(name)
+        return Builder(layouts, partial(module.build, name, limits=limits))
     if official:
         if size is not None or seed:
             raise DataError(f"{name}: size and seed do not apply to the published graphs")
         layouts = ((benchmark_file(name),),)
-        return Builder(layouts, lambda files, _: sbm.build_official(name, files[0]))
+        return Builder(layouts, lambda files, _: sbm.build_official(name, files[0], limits))
     generate = {"pattern": sbm.pattern, "cluster": sbm.cluster}[name]
     full = {"pattern": sbm.PATTERN_SIZES, "cluster": sbm.CLUSTER_SIZES}[name]
     sizes = sbm.scaled_sizes(full, size)

@@ -94,6 +94,8 @@ def check_parts(archive: GraphArchive) -> None:
     for name, part in (("split", archive.split), ("names", archive.names)):
         if part is not None and len(part) != len(archive):
             raise DataError(f"{name}: {len(part)} entries for {len(archive)} graphs")
+    if archive.node_names is not None and len(archive.node_names) != rows["node"]:
+        raise DataError(f"node_names: {len(archive.node_names)} entries for {rows['node']} nodes")
 
 
 def check_contents(archive: GraphArchive) -> None:
@@ -103,7 +105,8 @@ def check_contents(archive: GraphArchive) -> None:
     """
     _check_edges(archive)
     texts = {name: field.values for name, field in archive.fields.items() if field.is_text}
-    for name, part in {"names": archive.names or (), **texts}.items():
+    named = {"names": archive.names or (), "node_names": archive.node_names or ()}
+    for name, part in {**named, **texts}.items():
         for text in part:
             if not isinstance(text, str):
                 raise DataError(f"{name}: expected text, got {text!r}")

@@ -17,7 +17,6 @@ from eigenformer.data.reading import check_used, own_files, read_own
 from eigenformer.data.spectra import Spectra, spectra_of
 from eigenformer.data.tables import SUFFIXES
 from eigenformer.data.workspace import Workspace
-from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:
     from eigenformer.data.batching import GraphDataset
@@ -73,7 +72,7 @@ def prepare(
     workspace = workspace or Workspace.resolve()
     chosen = {"size": size, "seed": seed, "official": official}
     origin = {"benchmark": name, "version": BUILD_VERSION, "settings": chosen}
-    make = builder(name, size, seed, official)
+    make = builder(name, size, seed, official, workspace.limits)
     archive = build_archive(
         workspace.cache_dir / folder_name(name, size, seed, official),
         origin,
@@ -140,7 +139,7 @@ def prepare_own(
         folder = workspace.spectra_dir
         settings = {**options.to_dict(), **split.to_dict()}
         origin = {"own": str(whole), "version": OWN_VERSION, "settings": settings}
-        make = partial(_import, path, options, split, reporter)
+        make = partial(_import, path, options, split, workspace)
         archive = build_archive(workspace.cache_dir / name, origin, lambda: files, make, reporter)
     rejected = archive.meta.get("rejected", [])
     for row in rejected[:_SHOWN]:
@@ -195,9 +194,9 @@ def _check_free(folder: Path, name: str, path: Path) -> None:
 
 
 def _import(
-    path: Path, options: ReadOptions, split: SplitOptions, reporter: Reporter, files: list[Path]
+    path: Path, options: ReadOptions, split: SplitOptions, workspace: Workspace, files: list[Path]
 ) -> GraphArchive:
-    return read_own(path, options, split, reporter).archive
+    return read_own(path, options, split, workspace.reporter, workspace.limits).archive
 
 
 def changed_inputs(archive: GraphArchive, workspace: Workspace) -> list[Path] | None:

@@ -17,6 +17,7 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.benchmarking_gnns import packed_structure, read_benchmark
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS, Field
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
 from eigenformer.targets import ClassTarget, LabelTarget, Target
 
@@ -91,9 +92,9 @@ def cluster(
     return _archive(draw, (seed, _CLUSTER), sizes, 7, _TARGETS["cluster"], report or Reporter())
 
 
-def build_official(name: str, file: Path) -> GraphArchive:
+def build_official(name: str, file: Path, limits: Limits = DEFAULT_LIMITS) -> GraphArchive:
     """Reads the published graphs, one realisation of the recipe, instead of generating graphs."""
-    graphs, split = read_benchmark(name, file)
+    graphs, split = read_benchmark(name, file, limits)
     types = {"pattern": 3, "cluster": 7}[name]
     x = np.concatenate([graph["x"] for graph in graphs])
     if x.ndim == 1:

@@ -28,7 +28,7 @@ from eigenformer.data.benchmarks import data_settings
 from eigenformer.data.errors import DataError
 from eigenformer.data.workspace import Workspace
 from eigenformer.model_folder import read_card
-from eigenformer.models import build_model
+from eigenformer.models import build_model, model_shapes
 from eigenformer.targets import Target
 from eigenformer.training.features import encoders
 from eigenformer.training.loading import TrainingData, load_data
@@ -52,6 +52,8 @@ def plan(
     """
     wanted = _with_kind(upgrade_run(dict(wanted)))
     RunConfig.check_part(wanted)  # finds mistakes before any long work
+    limits = (workspace or Workspace.resolve()).limits
+    limits.check_settings(wanted)
     data_config = _data_config(wanted.get("data", {}))
     start = wanted.get("start")
     # Absolute paths, so that a run can be resumed from any folder.
@@ -63,7 +65,7 @@ def plan(
     _check_preset(preset, data_config)
     training = _training(preset.training, wanted.get("training", {}))
     sections = {"data": data_config, "preset": preset.name, "training": training, "start": start}
-    trunk = preset.model if start is None else read_card(start).architecture
+    trunk = preset.model if start is None else read_card(start, limits).architecture
     changes = wanted.get("model", {})
     trunk = _of_kind(trunk, changes.get("kind", trunk.kind))
     draft = merge(trunk.to_dict(), {k: v for k, v in changes.items() if k not in _OF_DATA})
@@ -78,6 +80,7 @@ def plan(
             )
     base = _fitted(trunk, preset, data_config, data)
     model = type(base).from_dict(merge(base.to_dict(), changes), "model")
+    model_shapes(model, limits)  # not too large to build
     check_fit(model, data, preset.name)
     return RunConfig.from_dict({**wanted, **sections, "model": model}), data
 

@@ -20,6 +20,7 @@ from eigenformer.data.molecules import MoleculeGraph
 from eigenformer.data.reading import form_of, read_own
 from eigenformer.data.tables import is_table, read_rows
 from eigenformer.files import write_atomic
+from eigenformer.limits import Limits
 from eigenformer.nearest import unknown
 from eigenformer.training.features import check_columns
 
@@ -96,7 +97,7 @@ def without_formula(cell: str) -> str:
 def _predict_table(
     trained: TrainedModel, path: Path, smiles: str
 ) -> tuple[list[str], Iterator[list[str]]]:
-    header, rows = _read_rows(path)
+    header, rows = _read_rows(path, trained.limits)
     if smiles not in header:
         reason = unknown(f"column '{smiles}'", smiles, header)
         raise DataError(Problem(str(path), f"{reason}; choose one with --smiles", 1))
@@ -144,12 +145,16 @@ def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iter
     values, reasons = _predict_each(trained, archive)
     graph_names = archive.names or [str(i) for i in range(len(archive))]
     nodes, names = target.of_nodes, target.header()
+    node_names = archive.node_names
     header = ["graph", *(["node"] if nodes else []), *names, _REASON]
 
     def rows() -> Iterator[list[str]]:
         for graph, name in enumerate(graph_names):
             for node in range(int(archive.num_nodes[graph]) if nodes else 1):
-                place = [name, str(node)] if nodes else [name]
+                called = str(node)
+                if node_names is not None:
+                    called = node_names[int(archive.node_offsets[graph]) + node]
+                place = [name, called] if nodes else [name]
                 if reasons[graph]:
                     yield [*place, *[""] * len(names), reasons[graph]]
                 else:
@@ -185,9 +190,10 @@ def _predict_each(
 def _read_unlabelled(path: Path, trained: TrainedModel) -> GraphArchive:
     """Reads graphs and ignores their targets."""
     if form_of(path) != "tables":
-        return read_own(path).archive
-    options = ReadOptions(undirected=trained.input_format.undirected)
-    return read_graph_tables(path, options, ignored=trained.input_format.target_columns)
+        return read_own(path, limits=trained.limits).archive
+    expected = trained.input_format
+    options = ReadOptions(undirected=expected.undirected)
+    return read_graph_tables(path, options, expected, trained.limits)
 
 
 def _free_names(names: list[str], taken: Sequence[str]) -> list[str]:
@@ -200,12 +206,12 @@ def _free_names(names: list[str], taken: Sequence[str]) -> list[str]:
     return free
 
 
-def _read_rows(path: Path) -> tuple[list[str], list[tuple[list[str], str]]]:
+def _read_rows(path: Path, limits: Limits) -> tuple[list[str], list[tuple[list[str], str]]]:
     """Reads the header, and every row with its unchanged cells and a reason if it is invalid.
 
     Less strict than reading a table: empty rows and rows of the wrong width are kept.
     """
-    header, rows, _ = read_rows(path)
+    header, rows, _ = read_rows(path, limits)
     found = []
     for row in rows:
         reason = ""

@@ -167,7 +167,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
         raise RunError(f"{file}{line}: cannot be read as YAML ({error.problem})") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise RunError(f"{file}: cannot be read as YAML ({error})") from None
     if not isinstance(content, dict):
         raise RunError(f"{file}: contains no settings")
