@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eigenformer.config import ConfigError
+from eigenformer.config.forms import check_form
 from eigenformer.data.checks import (
     check_contents,
     check_parts,
@@ -42,6 +43,16 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data, Dataset
 
 _KIND = "graphs"
+_META_FORM = {
+    "fields": {str: {"level": str, "dtype": str}},
+    "task": {"kind": str},
+    "statistics": {
+        **dict.fromkeys((field.name for field in dataclasses.fields(Statistics)), float),
+        "directed": bool,
+        "splits": [int],
+    },
+    "meta": {str: object},
+}
 
 
 def is_archive(path: str | Path) -> bool:
@@ -265,7 +276,12 @@ class GraphArchive:
         """
         from eigenformer.data.conversion import of_networkx
 
-        return cls.from_data_list(of_networkx(graphs), **arguments)
+        graphs = list(graphs)
+        archive = cls.from_data_list(of_networkx(graphs), **arguments)
+        names = [[str(node) for node in graph] for graph in graphs]
+        if all(part == [str(i) for i in range(len(part))] for part in names):
+            return archive
+        return archive._with(node_names=[name for part in names for name in part])
 
     def save(self, path: str | Path) -> GraphArchive:
         """Writes the archive to a folder and returns the archive opened from there.
@@ -301,21 +317,26 @@ class GraphArchive:
         return GraphArchive._from_store(store)
 
     @classmethod
-    def open(cls, path: str | Path, verify: bool = False) -> GraphArchive:
+    def open(cls, path: str | Path, verify: bool = False, *, check: bool = False) -> GraphArchive:
         """Opens a saved archive.
 
-        The sizes and modification times of its files are checked. With ``verify``, all checksums
-        are checked, too.
+        The sizes and modification times of its files are checked.
+
+        Args:
+            path: The folder of the archive.
+            verify: Whether to compare all checksums.
+            check: Whether to check every edge, number and name, for an archive made by others.
         """
-        return cls._from_store(open_store(Path(path), _KIND, verify))
+        return cls._from_store(open_store(Path(path), _KIND, verify), check)
 
     @classmethod
-    def _from_store(cls, store: Store) -> GraphArchive:
+    def _from_store(cls, store: Store, check: bool = False) -> GraphArchive:
         try:
-            archive = cls(**_parts(store), _written=True)
+            check_form(store.meta, _META_FORM)
+            archive = cls(**_parts(store), _written=not check)
             counts = store.meta["statistics"]
             archive.statistics = Statistics(**{**counts, "splits": tuple(counts["splits"])})
-        except (KeyError, TypeError, AttributeError, DataError, ConfigError) as error:
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise DamagedError(Problem(str(store.path), f"not an archive: {error}")) from None
         archive._store = store
         return archive

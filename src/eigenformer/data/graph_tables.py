@@ -25,6 +25,7 @@ from eigenformer.data.tables import (
     Table,
     is_missing,
     is_whole,
+    parse_number,
     read_number,
     read_table,
     read_whole,
@@ -204,6 +205,16 @@ def _feature_names(table: Table, skip: set[str]) -> list[str]:
 def _features(table: Table, order: np.ndarray, names: list[str], level: Level) -> Field:
     """Reads the feature columns: as integers if all cells are whole numbers, else as float32."""
     columns = {name: table.columns[name] for name in names}
+    for name, cells in columns.items():
+        if cells and all(parse_number(cell) is None for cell in cells):
+            raise DataError(
+                Problem(
+                    table.file,
+                    f"column '{name}' holds text, such as '{cells[0]}', but features are numbers; "
+                    f"number its values, or leave it out with  --ignore {name}",
+                    1,
+                )
+            )
     whole = all(is_whole(cell) for cells in columns.values() for cell in cells)
     dtype = np.dtype(np.int64 if whole else np.float32)
     read = read_whole if whole else read_number
@@ -219,8 +230,7 @@ def _named(name: str, read: Callable[[str], float], cell: str) -> float:
     try:
         return read(cell)
     except DataError as error:
-        hint = f"leave the column out with  --ignore {name}"
-        raise DataError(f"{name}: {error}; features are numbers ({hint})") from None
+        raise DataError(f"{name}: {error}") from None
 
 
 def _read_rows(

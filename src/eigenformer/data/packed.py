@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,17 +31,28 @@ def open_member(
     info = archive.getinfo(name)
     with placed(place):
         limits.check_unpacked(info.file_size, info.compress_size)
-    with archive.open(info) as stream:  # yields no more than the declared bytes
+    with _damaged():
+        stream = archive.open(info)
+    with stream:  # yields no more than the declared bytes
         yield stream
 
 
 def read_npz(path: Path, limits: Limits = DEFAULT_LIMITS) -> dict[str, np.ndarray]:
     """Reads all arrays of an ``.npz`` file. Arrays of objects are refused."""
-    with zipfile.ZipFile(path) as archive:
+    with _damaged(), zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
         with placed(path):
             limits.check_unpacked(sum(info.file_size for info in infos), os.path.getsize(path))
         return {info.filename.removesuffix(".npy"): _array(archive, info) for info in infos}
+
+
+@contextmanager
+def _damaged() -> Iterator[None]:
+    """Translates all of Python's errors for an invalid zip file to one."""
+    try:
+        yield
+    except (OSError, struct.error, RuntimeError) as error:
+        raise zipfile.BadZipFile(str(error)) from None
 
 
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:

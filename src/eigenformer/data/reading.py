@@ -112,7 +112,7 @@ def read_own(
         read = read_molecule_table(path, options, reporter, limits)
         archive, rejected = read.archive, read.rejected
     elif form == "archive":
-        archive = GraphArchive.open(path)
+        archive = GraphArchive.open(path, check=True)
     elif form == "tables":
         archive = read_graph_tables(path, options, limits=limits)
     elif form == "graphs":

@@ -56,7 +56,7 @@ def model_shapes(
     try:
         with torch.device("meta"):
             tensors = build_model(config).state_dict()
-    except RuntimeError as error:  # a shape that PyTorch cannot represent
+    except (RuntimeError, TypeError, OverflowError) as error:  # PyTorch cannot represent a shape
         reason = str(error).partition("\n")[0]
         raise LimitError(f"the model is too large to build ({reason})") from None
     limits.check("parameters", sum(tensor.numel() for tensor in tensors.values()))

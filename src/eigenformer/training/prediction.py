@@ -140,7 +140,10 @@ def _predict_rows(
 
 def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iterator[list[str]]]:
     target = trained.target
-    archive = GraphArchive.open(path) if is_archive(path) else _read_unlabelled(path, trained)
+    if is_archive(path):
+        archive = GraphArchive.open(path, check=True)
+    else:
+        archive = _read_unlabelled(path, trained)
     check_columns(trained.input_format, archive, path)
     values, reasons = _predict_each(trained, archive)
     graph_names = archive.names or [str(i) for i in range(len(archive))]

@@ -26,12 +26,31 @@ from typing import Any
 import yaml
 
 from eigenformer.config import ConfigError, RunConfig, parse_yaml
+from eigenformer.config.forms import check_form
+from eigenformer.config.json_text import parse_json
 from eigenformer.config.old_formats import upgrade_run
 from eigenformer.data.stored_zip import DAMAGED
 from eigenformer.files import write_atomic
 
 CONFIG, METRICS, CHECKPOINT, SUMMARY = "config.yaml", "metrics.csv", "last.ckpt", "summary.json"
 LOGS = "tensorboard"
+_MOST_EPOCHS, _HUGE = 10**9, 1e100
+_NUMBER, _COUNT, _TEXT = (int, float, None), (int, None), (str, None)
+_SUMMARY_FORM = {
+    **dict.fromkeys(("dataset?", "preset?", "metric?", "state?"), str),
+    **dict.fromkeys(("started?", "git_revision?"), _TEXT),
+    **dict.fromkeys(("epochs?", "epochs_planned?", "seed?", "parameters?"), int),
+    **dict.fromkeys(("threads?", "processes?"), int),
+    **dict.fromkeys(("best_epoch?", "limit?", "size?"), _COUNT),
+    **dict.fromkeys(("best_validation?", "test?", "seconds_per_epoch?"), _NUMBER),
+    "peak_memory_mb?": _NUMBER,
+    "higher_is_better?": bool,
+    "graphs?": {str: int},
+    "train?": {str: _NUMBER},
+    "test_metrics?": {str: _NUMBER},
+    "versions?": {str: _TEXT},
+    "earlier?": [{str: object}],
+}
 
 
 class RunError(ValueError):
@@ -115,12 +134,13 @@ class RunFolder:
     def read_summary(self) -> dict[str, Any]:
         """Reads the summary; empty if none has been written yet."""
         try:
-            content = json.loads((self.path / SUMMARY).read_text("utf-8"))
+            content = parse_json((self.path / SUMMARY).read_text("utf-8"))
+            check_form(content, _SUMMARY_FORM)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
             raise RunError(f"{self.path / SUMMARY}: damaged ({error})") from None
-        return content if isinstance(content, dict) else {}
+        return content
 
     def write_metrics(self, rows: Sequence[Mapping[str, float]]) -> None:
         """Writes the metrics of all epochs so far, with all digits: equal runs give equal files."""
@@ -134,13 +154,11 @@ class RunFolder:
         file = self.path / METRICS
         if not file.is_file():
             return []
-        with file.open(newline="", encoding="utf-8") as stream:
-            rows = list(csv.DictReader(stream))
         try:
-            return [
-                {k: int(v) if k == "epoch" else float(v) for k, v in row.items()} for row in rows
-            ]
-        except (TypeError, ValueError) as error:
+            with file.open(newline="", encoding="utf-8") as stream:
+                rows = list(csv.DictReader(stream))
+            return list(map(_metrics_row, rows))
+        except (OSError, TypeError, ValueError, csv.Error) as error:
             raise RunError(f"{file}: damaged ({error})") from None
 
     def check_checkpoint(self) -> None:
@@ -172,6 +190,18 @@ def read_yaml(file: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise RunError(f"{file}: contains no settings")
     return upgrade_run(content)
+
+
+def _metrics_row(row: Mapping[str, str]) -> dict[str, float]:
+    if "epoch" not in row:
+        raise ValueError("a row has no epoch")
+    epoch = int(row["epoch"])
+    if not 0 <= epoch < _MOST_EPOCHS:
+        raise ValueError(f"epoch {epoch}")
+    values = {name: float(value) for name, value in row.items() if name != "epoch"}
+    # Such numbers are as good as infinite, and differences of them cannot be drawn.
+    values = {k: v if abs(v) < _HUGE else math.copysign(math.inf, v) for k, v in values.items()}
+    return {"epoch": epoch, **{k: values[k] for k in row if k != "epoch"}}
 
 
 def _without_nan(value: Any) -> Any:
