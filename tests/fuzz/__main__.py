@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import os
 import queue
 import subprocess
 import sys
@@ -21,7 +22,10 @@ from pathlib import Path
 from tests.fuzz import seeds
 
 _HANG = 10.0
-_START = 300.0
+"""Seconds of processor time after which an input hangs; other work on the machine counts not."""
+
+_PATIENCE = 300.0
+"""Seconds of any kind after which an input hangs, and in which a process has to start."""
 
 
 def main() -> int:
@@ -89,18 +93,24 @@ def _batch(
     assert process.stdout is not None
     reader = threading.Thread(target=_forward, args=(process.stdout, lines), daemon=True)
     reader.start()
-    current, finished, patience = first, True, _START
+    current, finished, begun = first, True, None
+    since = time.monotonic()
     while True:
         try:
-            words = lines.get(timeout=patience).split()
+            words = lines.get(timeout=1.0).split()
         except queue.Empty:
-            found[current] = f"hangs for more than {patience:.0f} s"
-            break
+            used = 0.0 if begun is None else _processor_seconds(process.pid) - begun
+            if used > _HANG or time.monotonic() - since > _PATIENCE:
+                found[current] = f"hangs: {used:.0f} s of processor time"
+                break
+            continue
+        since = time.monotonic()
         if not words:  # the process has ended
             if not finished:
                 found[current] = f"ends the process with code {process.wait()}"
             break
-        current, finished, patience = int(words[0]), len(words) > 1, _HANG
+        current, finished = int(words[0]), len(words) > 1
+        begun = None if finished else _processor_seconds(process.pid)
         if finished:
             done[words[1]] += 1
             if words[2] == "bad":
@@ -115,6 +125,15 @@ def _batch(
     process.kill()
     process.wait()
     return current + 1
+
+
+def _processor_seconds(process: int) -> float:
+    """Returns the processor time of a process so far; 0 if it has ended."""
+    try:
+        words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _forward(stream: object, lines: queue.Queue[str]) -> None:

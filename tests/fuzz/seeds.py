@@ -38,7 +38,10 @@ SETTINGS = {
     "training": {"epochs": 1, "batch_size": 8, "learning_rate": 1e-3, "warmup_epochs": 0.5},
     "seed": 0,
 }
-SMALL = "--epochs 1 --batch-size 8 --threads 1 --model.layers 1 --model.hidden_dim 8 --model.phi_width 2"
+SMALL = (
+    "--epochs 1 --batch-size 8 --threads 1 "
+    "--model.layers 1 --model.hidden_dim 8 --model.phi_width 2"
+)
 
 
 def csv_text(rows: list[list[str]], separator: str = ",") -> str:

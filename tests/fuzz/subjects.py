@@ -292,7 +292,7 @@ def _words(rng: Random, desk: Desk) -> list[str]:
     lines = (
         f"predict {desk.folder}/run {desk.folder}/m.csv --out {desk.folder}/out --threads 1",
         f"evaluate {desk.folder}/run --split test --device cpu",
-        f"data prepare {desk.folder}/m.csv --target sol --task regression --fractions 0.8 0.1 0.1 --seed 1",
+        f"data prepare {desk.folder}/m.csv --target sol --fractions 0.8 0.1 0.1 --seed 1",
         f"data prepare {desk.folder}/tables --target y --ignore age --undirected --workers 1",
         f"explain {desk.folder}/run CCO --index 0 --limits atoms=20k",
         f"train {desk.folder}/m.csv --target sol --resume {desk.folder}/none --model.layers 1",

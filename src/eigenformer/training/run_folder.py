@@ -51,6 +51,8 @@ _SUMMARY_FORM = {
     "versions?": {str: _TEXT},
     "earlier?": [{str: object}],
 }
+_FINISHED = ("dataset", "preset", "seed", "metric", "parameters", "epochs_planned", "best_epoch")
+_FINISHED_FORM = dict.fromkeys((*_FINISHED, "best_validation", "test"), object)
 
 
 class RunError(ValueError):
@@ -136,6 +138,8 @@ class RunFolder:
         try:
             content = parse_json((self.path / SUMMARY).read_text("utf-8"))
             check_form(content, _SUMMARY_FORM)
+            if content.get("state") == "finished":
+                check_form(content, _FINISHED_FORM)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
