@@ -106,7 +106,10 @@ def load_model(
 
     card = read_card(folder, limits)
     tensors = read_weights(folder)
-    own = model_shapes(card.architecture, limits)
+    try:
+        own = model_shapes(card.architecture, limits)
+    except LimitError as error:
+        raise ModelFolderError(f"{Path(folder) / CARD}: {error}") from None
     for name in sorted(set(own) ^ set(tensors)):
         state = (
             "is missing, but part of the architecture"
