@@ -244,3 +244,13 @@ def test_limits_of_parquet(tmp_path):
     parquet.write_table(arrow.table({"day": arrow.array([10**8], arrow.date32())}), path)
     with pytest.raises(DataError, match="t.parquet: column 'day': "):
         read_table(path)
+
+
+def test_a_column_of_parquet_whose_name_is_not_utf8(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "t.parquet"
+    parquet.write_table(arrow.table({"smiles": ["C"]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"smiles", b"smil\xade"))
+    with pytest.raises(DataError, match="t.parquet: not a Parquet file"):
+        read_table(path)

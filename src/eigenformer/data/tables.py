@@ -244,7 +244,9 @@ def _read_parquet(path: Path, limits: Limits) -> tuple[list[str], list[list[str]
                 rows += [list(row) for row in zip(*columns, strict=True)]
                 length += sum(len(cell) for column in columns for cell in column)
                 limits.check("text_bytes", length, "characters")
-    except (arrow.ArrowException, OSError, MemoryError) as error:
+    except DataError:
+        raise
+    except (arrow.ArrowException, OSError, MemoryError, ValueError, OverflowError) as error:
         reason = str(error).partition("\n")[0][:200]
         raise DataError(Problem(str(path), f"not a Parquet file ({reason})")) from None
     if not names:
