@@ -124,3 +124,16 @@ def test_a_card_that_contradicts_itself(tmp_path, changes, reason):
     (tmp_path / "model.json").write_text(json.dumps(card))
     with pytest.raises(ModelFolderError, match=reason):
         load_model(tmp_path)
+
+
+def test_the_architecture_is_compared_with_the_weights_before_it_is_built(tmp_path, monkeypatch):
+    model = Eigenformer(small_config())
+    model.save(tmp_path)
+    card = json.loads((tmp_path / "model.json").read_text())
+    card["architecture"]["hidden_dim"] = 2048
+    (tmp_path / "model.json").write_text(json.dumps(card))
+    taken = []
+    monkeypatch.setattr(torch.nn.init, "uniform_", lambda tensor, *_: taken.append(tensor.device))
+    with pytest.raises(ModelFolderError, match="has shape"):
+        load_model(tmp_path)
+    assert {device.type for device in taken} == {"meta"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from eigenformer.data.molecules import featurizer, molecule_archive
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.splits import random_split
 from eigenformer.data.target_columns import in_single_precision
-from eigenformer.targets import ClassTarget, NumberTarget, Target
+from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget, Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loop import new_model
@@ -198,16 +198,22 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
 
 
 class EigenformerClassifier(ClassifierMixin, _Estimator):
-    """Predicts one of several classes, with the interface of scikit-learn's classifiers.
+    """Predicts one of several classes, or several labels, as scikit-learn's classifiers do.
 
-    Takes the same arguments as :class:`EigenformerRegressor`. Classes may be any sortable values.
+    Takes the same arguments as :class:`EigenformerRegressor`. Classes may be any sortable values;
+    labels are 0 or 1, NaN if missing.
     """
 
     def fit(self, X: Graphs, y: Any) -> EigenformerClassifier:
-        """Trains on SMILES or PyG graphs and their classes ``[n]``."""
+        """Trains on SMILES or PyG graphs, and their classes ``[n]`` or labels ``[n, labels]``."""
         classes = np.asarray(y)
+        self._labels = classes.ndim == 2
+        if self._labels:
+            return self._fit_labels(X, classes)
         if classes.ndim != 1:
-            raise ValueError(f"y: expected one class per graph, got shape {classes.shape}")
+            raise ValueError(
+                f"y: expected one class per graph, or a row of labels, got shape {classes.shape}"
+            )
         if any(value is None or value != value for value in classes.tolist()):
             raise ValueError("y contains a missing class")
         self.classes_, numbers = np.unique(classes, return_inverse=True)
@@ -217,12 +223,26 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
         self._fit(X, numbers.reshape(-1).astype(np.int64), target)
         return self
 
+    def _fit_labels(self, X: Graphs, labels: np.ndarray) -> EigenformerClassifier:
+        values = labels.astype(np.float32)
+        if not np.isin(values[~np.isnan(values)], (0, 1)).all():
+            raise ValueError("y: several labels per graph must be 0, 1 or NaN")
+        if np.isnan(values).all(0).any():
+            raise ValueError("y: a label has no known value")
+        self.classes_ = np.arange(values.shape[1])
+        kind: Literal["binary", "multilabel"] = "multilabel" if values.shape[1] > 1 else "binary"
+        self._fit(X, values, LabelTarget(num_outputs=values.shape[1], kind=kind))
+        return self
+
     def predict(self, X: Graphs) -> np.ndarray:
-        """Returns the most probable class of each graph."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        """Returns the most probable class of each graph, or its labels ``[n, labels]``."""
+        probabilities = self.predict_proba(X)
+        if self._labels:
+            return (probabilities > 0.5).astype(np.int64)
+        return self.classes_[probabilities.argmax(1)]
 
     def predict_proba(self, X: Graphs) -> np.ndarray:
-        """Returns the probability of each class, in the order of ``classes_``."""
+        """Returns the probability of each class, in the order of ``classes_``, or of each label."""
         return self._predict(X)
 
 

@@ -22,8 +22,10 @@ from eigenformer.config import (
     TrainingConfig,
     parse_yaml,
 )
+from eigenformer.config.json_text import parse_json
 from eigenformer.config.old_formats import upgrade_card
 from eigenformer.files import write_atomic
+from eigenformer.limits import DEFAULT_LIMITS, LimitError, Limits
 from eigenformer.options import Backend
 from eigenformer.targets import Target
 
@@ -105,14 +107,21 @@ def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) 
     write_atomic(folder / CARD, f"{text}\n".encode())
 
 
-def load_model(folder: str | Path, backend: Backend = "auto") -> tuple[Model, ModelCard]:
-    """Loads the model in a folder, in evaluation mode, and its card. Executes no code it reads."""
-    from eigenformer.models import build_model
+def load_model(
+    folder: str | Path, backend: Backend = "auto", limits: Limits = DEFAULT_LIMITS
+) -> tuple[Model, ModelCard]:
+    """Loads the model in a folder, in evaluation mode, and its card. Executes no code it reads.
 
-    card = read_card(folder)
-    model = build_model(card.architecture, backend)
+    The weights must have the shapes of the architecture, which is compared before it is built.
+    """
+    from eigenformer.models import build_model, model_shapes
+
+    card = read_card(folder, limits)
     tensors = read_weights(folder)
-    own = model.state_dict()
+    try:
+        own = model_shapes(card.architecture, limits)
+    except LimitError as error:
+        raise ModelFolderError(f"{Path(folder) / CARD}: {error}") from None
     for name in sorted(set(own) ^ set(tensors)):
         state = (
             "is missing, but part of the architecture"
@@ -121,28 +130,32 @@ def load_model(folder: str | Path, backend: Backend = "auto") -> tuple[Model, Mo
         )
         raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' {state} in {CARD}")
     for name, tensor in tensors.items():
-        if tensor.shape != own[name].shape:
-            shapes = f"{tuple(tensor.shape)}, expected {tuple(own[name].shape)}"
+        if tuple(tensor.shape) != own[name]:
+            shapes = f"{tuple(tensor.shape)}, expected {own[name]}"
             raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' has shape {shapes}")
     if (name := not_finite(tensors)) is not None:
         raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' is not a finite number")
+    model = build_model(card.architecture, backend)
     floating = next(t.dtype for t in tensors.values() if t.is_floating_point())
     model.to(floating).load_state_dict(tensors)
     return model.eval(), card
 
 
-def read_card(folder: str | Path) -> ModelCard:
+def read_card(folder: str | Path, limits: Limits = DEFAULT_LIMITS) -> ModelCard:
     """Reads only the card, without importing PyTorch."""
     file = Path(folder) / CARD
     try:
-        values = json.loads(file.read_text("utf-8"))
+        values = parse_json(file.read_text("utf-8"))
+        limits.check_settings(values)
         return ModelCard.from_dict(upgrade_card(values, _run_beside(Path(folder))))
     except (FileNotFoundError, NotADirectoryError):
         raise ModelFolderError(
             f"{folder}: no model here ({CARD} is missing): expected a run folder, or a folder "
             f"with {WEIGHTS} and {CARD}"
         ) from None
-    except (ValueError, UnicodeDecodeError) as error:
+    except LimitError as error:
+        raise ModelFolderError(f"{file}: {error}") from None
+    except (OSError, ValueError) as error:
         raise ModelFolderError(f"{file}: damaged, or not a model card ({error})") from None
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from eigenformer.config import BenchmarkData, ConfigError, DataConfig, InputFormat, OwnData
-from eigenformer.data.archive import GraphArchive
+from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.errors import DataError
@@ -27,6 +27,7 @@ from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.tables import is_table
 from eigenformer.data.workspace import Workspace
 from eigenformer.devices import resolve_device
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
 from eigenformer.models import Eigenformer, Model
 from eigenformer.options import Backend
@@ -51,6 +52,7 @@ class TrainedModel:
         batch_size: The batch size used in training. With it, metrics agree with those of training
             to the last bit.
         frozen_norms: Whether the batch norms kept their statistics fixed at the end of training.
+        limits: How large the inputs may be.
     """
 
     name: str
@@ -60,10 +62,15 @@ class TrainedModel:
     data: DataConfig
     batch_size: int = 32
     frozen_norms: bool = False
+    limits: Limits = DEFAULT_LIMITS
 
     @classmethod
     def open(
-        cls, path: str | Path, device: str | torch.device = "cpu", backend: Backend = "auto"
+        cls,
+        path: str | Path,
+        device: str | torch.device = "cpu",
+        backend: Backend = "auto",
+        limits: Limits = DEFAULT_LIMITS,
     ) -> TrainedModel:
         """Opens the model in a folder.
 
@@ -71,9 +78,10 @@ class TrainedModel:
             path: A run folder, or any folder with ``model.safetensors`` and ``model.json``.
             device: The device to compute on: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
             backend: How attention is computed.
+            limits: How large the model and its inputs may be.
         """
         place = resolve_device(device)
-        model, card = load_model(path, backend)
+        model, card = load_model(path, backend, limits)
         data = _trained_on(Path(path), card)
         if card.target is None or data is None:
             raise ModelFolderError(f"{path}: the model does not say what it predicts")
@@ -86,6 +94,7 @@ class TrainedModel:
             data,
             32 if training is None else training.batch_size,
             training is not None and training.epochs_before_freezing < training.epochs,
+            limits,
         )
 
     @property
@@ -209,9 +218,9 @@ class TrainedModel:
 
         Raises an error if the molecule has atoms that the training data does not have.
         """
-        graph = featurizer(self.featurizer)(smiles)
+        graph = featurizer(self.featurizer, self.limits)(smiles)
         if unseen := unseen_atoms(self.input_format, graph.x):
-            words = zinc_words(parse_smiles(smiles))
+            words = zinc_words(parse_smiles(smiles, self.limits))
             which = ", ".join(sorted({f"'{words[atom]}'" for atom in unseen}))
             name = self.data.name.upper()
             raise DataError(
@@ -246,7 +255,10 @@ class TrainedModel:
 
     def _other(self, dataset: str) -> DataConfig:
         """Returns settings for other data. The kind of target is kept and not guessed again."""
-        table, expected = is_table(Path(dataset)), self.input_format
+        path, expected = Path(dataset), self.input_format
+        table = is_table(path)
+        # An archive may leave open what kind of target it has.
+        asks = table or (is_archive(path) and GraphArchive.open(path).target is None)
         if dataset in BENCHMARKS:
             if isinstance(self.data, BenchmarkData):
                 return self.data.replace(dataset=dataset)
@@ -260,7 +272,7 @@ class TrainedModel:
                 num_frequencies=expected.num_frequencies,
                 featurizer=self.featurizer if table else "ogb",
             )
-        return config.replace(task=self.target.kind) if table else config
+        return config.replace(task=self.target.kind) if asks else config
 
     def _understood(self, data: TrainingData) -> TrainingData:
         """Returns other data with its classes renumbered to match the model's."""

@@ -134,7 +134,9 @@ def test_what_is_no_networkx_graph():
         GraphArchive.from_networkx([1])
     nx.set_node_attributes(other, "C", "element")
     del other.nodes[0]["x"]
-    with pytest.raises(DataError, match="graph 0: 'element' is a list, expected numbers"):
+    with pytest.raises(
+        DataError, match="graph 0: 'element' holds text, such as 'C'; expected numbers"
+    ):
         GraphArchive.from_networkx([other])
 
 
@@ -351,3 +353,26 @@ def test_attributes_of_networkx_become_features():
     assert set(archive.fields) == {"x", "edge_attr", "y"}
     assert archive[0].x.tolist() == [[0.5, 5.0], [1.5, 6.0], [2.5, 7.0]]  # age, size
     assert archive[0].edge_attr.tolist() == [[3.0]] * 4
+
+
+def test_an_archive_of_a_stranger_is_checked_edge_by_edge(tmp_path):
+    archive = GraphArchive.from_networkx([nx.path_graph(3)]).save(tmp_path / "a")
+    edges = archive.edge_index.copy()
+    edges[0, 0] = 7
+    archive._with(edge_index=edges).save(tmp_path / "b")
+    GraphArchive.open(tmp_path / "b", verify=True)  # all checksums are right
+    with pytest.raises(DamagedError, match="leads to a missing node"):
+        GraphArchive.open(tmp_path / "b", check=True)
+
+
+def test_names_of_networkx_nodes():
+    archive = GraphArchive.from_networkx([nx.path_graph(["a", "b"]), nx.path_graph(3)])
+    assert archive.node_names == ["a", "b", "0", "1", "2"]
+    assert GraphArchive.from_networkx([nx.path_graph(3)]).node_names is None
+
+
+@pytest.mark.parametrize("meta", [{"columns": 5}, {"rejected": [1]}, {"origin": {"inputs": 3}}])
+def test_metadata_of_the_package_has_its_form(meta):
+    archive = GraphArchive.from_networkx([nx.path_graph(3)])
+    with pytest.raises(DataError, match=r"meta\.\w+"):
+        archive._with(meta=meta)

@@ -17,6 +17,7 @@ from eigenformer.config import RunConfig
 from eigenformer.data.workspace import Workspace
 from eigenformer.devices import resolve_device
 from eigenformer.experiments.paper_tables import PAPER_TABLES, paper_table
+from eigenformer.limits import DEFAULT_LIMITS
 from eigenformer.model_folder import read_card
 from eigenformer.targets import Target
 from eigenformer.trained_model import TrainedModel
@@ -142,10 +143,13 @@ def report_run(
     missing: dict[str, str] = {}
     if not summary:
         missing["summary"] = "the run has not completed an epoch"
-    card = _try(missing, "model", lambda: read_card(path))
-    filters = _try(
-        missing, "filters", lambda: learned_filters(TrainedModel.open(path).model, samples=65)
-    )
+    limits = DEFAULT_LIMITS if workspace is None else workspace.limits
+    card = _try(missing, "model", lambda: read_card(path, limits))
+
+    def heads() -> Filters:
+        return learned_filters(TrainedModel.open(path, limits=limits).model, samples=65)
+
+    filters = _try(missing, "filters", heads)
 
     def test() -> TestResults:
         return _test(folder, examples, workspace, device)
@@ -199,7 +203,8 @@ def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None
 def _test(
     folder: RunFolder, examples: int, workspace: Workspace | None, device: str
 ) -> TestResults:
-    trained = TrainedModel.open(folder.path, device)
+    limits = DEFAULT_LIMITS if workspace is None else workspace.limits
+    trained = TrainedModel.open(folder.path, device, limits=limits)
     graphs = trained.graphs(workspace, "test")
     found = graph_errors(trained.model, graphs, trained.target, trained.batch_size)
     archive, places = graphs.archive, graphs.indices

@@ -6,7 +6,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenformer.cli.settings import add_device, add_folders, positive, workspace_of
+from eigenformer.cli.settings import (
+    add_device,
+    add_folders,
+    limits_of,
+    positive,
+    set_threads,
+    workspace_of,
+)
 
 if TYPE_CHECKING:
     from eigenformer.analysis.diagnosis import Diagnosis
@@ -31,17 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints both tables and points out what is striking."""
-    import torch
-
     from eigenformer.analysis.diagnosis import diagnose, diagnosis_table
     from eigenformer.analysis.matches import untrained
     from eigenformer.trained_model import TrainedModel
 
     if arguments.limit < 2:
         raise ValueError(f"--limit: must be at least 2, got {arguments.limit}")
-    if arguments.threads is not None:
-        torch.set_num_threads(arguments.threads)
-    found = TrainedModel.open(arguments.run_folder, arguments.device)
+    set_threads(arguments)
+    found = TrainedModel.open(arguments.run_folder, arguments.device, limits=limits_of(arguments))
     graphs = found.graphs(workspace_of(arguments), arguments.split, arguments.data)
     target, size = found.target, found.batch_size
     learned, new = (

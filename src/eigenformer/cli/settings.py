@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 from eigenformer.cli.config_file import fitted, read_config_file
 from eigenformer.config import ConfigError, RunConfig, Settings, merge, parse_yaml
 from eigenformer.config.settings import alternatives, setting_types
+from eigenformer.limits import Limits
 from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -35,8 +36,31 @@ _PLACES = {
 _ALIASES = {"data.frequencies": "data.num_frequencies"}
 
 
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that raises or lowers limits on the size of inputs."""
+    parser.add_argument(
+        "--limits", nargs="+", action="extend", default=[], metavar="NAME=NUMBER",
+        help="raise or lower limits, for example atoms=20k (docs/security.md lists them)",
+    )  # fmt: skip
+
+
+def limits_of(arguments: argparse.Namespace) -> Limits:
+    """Returns the limits of a command."""
+    return Limits.parse(arguments.limits)
+
+
+def set_threads(arguments: argparse.Namespace) -> None:
+    """Sets the number of PyTorch threads, if it is given."""
+    import torch
+
+    if arguments.threads is not None:
+        limits_of(arguments).check("threads", arguments.threads, "--threads")
+        torch.set_num_threads(arguments.threads)
+
+
 def add_folders(parser: argparse.ArgumentParser) -> None:
-    """Adds the folders that data is read from and kept in."""
+    """Adds the folders that data is read from and kept in, and the limits on its size."""
+    add_limits(parser)
     group = parser.add_argument_group("folders")
     group.add_argument("--raw-dir", type=Path, help="folder of raw files (or EIGENFORMER_RAW_DIR)")
     group.add_argument(
@@ -62,7 +86,8 @@ def workspace_of(arguments: argparse.Namespace, reporter: Reporter | None = None
     raw_dir, cache_dir, workers = (
         getattr(arguments, name, None) for name in ("raw_dir", "cache_dir", "workers")
     )
-    return Workspace.resolve(raw_dir, cache_dir, workers, reporter or TerminalReporter())
+    reporter, limits = reporter or TerminalReporter(), limits_of(arguments)
+    return Workspace.resolve(raw_dir, cache_dir, workers, reporter, limits=limits)
 
 
 def positive(text: str) -> int:

@@ -47,6 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="shares of train, val and test (default: 0.8 0.1 0.1)",
     )
     own.add_argument(
+        "--undirected", action="store_true", default=None, help="treat each edge as undirected"
+    )
+    own.add_argument(
+        "--ignore", dest="ignored_columns", nargs="+", metavar="COLUMN",
+        help="columns of nodes and edges that are not features",
+    )  # fmt: skip
+    own.add_argument(
         "--max-bad-rows",
         type=share,
         metavar="SHARE",
@@ -72,6 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
         folder = RunFolder.open(arguments.resume)
         folder.check_resumable()  # before any long work
         config = folder.read_config()
+        workspace.limits.check_settings(config)
         data = load_data(config.data, workspace, config.model.needs_spectrum)
         resume_run(arguments.resume, config, data, workspace.reporter)
         return

@@ -20,6 +20,9 @@ from eigenformer.options import (
     Psi,
 )
 
+# With larger initial weights, single precision overflows in the first step.
+_LARGEST_GAIN = 1e6
+
 
 @dataclass(frozen=True)
 class EmbeddingSpec(Settings):
@@ -265,8 +268,10 @@ class EigenformerConfig(NetworkConfig):
             raise ConfigError(
                 f"filters: must be 0 or divide hidden_dim, {self.hidden_dim}, got {self.filters}"
             )
-        if not 0 < self.phi_gain < float("inf"):
-            raise ConfigError(f"phi_gain: must be positive and finite, got {self.phi_gain}")
+        if not 0 < self.phi_gain <= _LARGEST_GAIN:
+            raise ConfigError(
+                f"phi_gain: must be positive and at most {_LARGEST_GAIN:g}, got {self.phi_gain}"
+            )
         if self.ffn_width is not None and self.ffn_width < 1:
             raise ConfigError(f"ffn_width: must be at least 1, got {self.ffn_width}")
         for name in ("attention_dropout", "drop_path"):

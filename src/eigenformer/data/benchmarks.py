@@ -136,7 +136,12 @@ def data_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return with_kind(values, BENCHMARKS)
 
 
-def builder(name: str, size: int | None = None, seed: int = 0, official: bool = False) -> Builder:
+def builder(
+    name: str,
+    size: int | None = None,
+    seed: int = 0,
+    official: bool = False,
+) -> Builder:
     """Returns the builder of a benchmark.
 
     Args:

@@ -16,6 +16,7 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DamagedError, DataError
 from eigenformer.data.store import file_digest, remove_leftovers
 from eigenformer.data.workspace import Layouts
+from eigenformer.limits import Limits
 from eigenformer.reporting import Reporter
 
 
@@ -29,7 +30,7 @@ class Builder:
     """
 
     layouts: Layouts
-    build: Callable[[list[Path], Reporter], GraphArchive]
+    build: Callable[[list[Path], Reporter, Limits], GraphArchive]
 
 
 def build_archive(

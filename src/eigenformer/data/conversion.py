@@ -134,7 +134,9 @@ def _array(value: Any, key: str, place: str) -> np.ndarray:
         # A Python float is a double, but PyG batches it as a tensor of the default type.
         value = torch.as_tensor(value)
     if not isinstance(value, Tensor):
-        reason = f"'{key}' is a {type(value).__name__}, expected numbers, as tensors"
+        text = next((part for part in _flat(value) if isinstance(part, str)), None)
+        what = f"is a {type(value).__name__}" if text is None else f"holds text, such as '{text}'"
+        reason = f"'{key}' {what}; expected numbers: number its values, or leave it out"
         raise DataError(f"{place}: {reason}")
     try:
         return value.detach().cpu().numpy()
@@ -143,6 +145,15 @@ def _array(value: Any, key: str, place: str) -> np.ndarray:
         raise DataError(
             f"{place}: '{key}' is a {kind}; convert it to a dense float or long tensor"
         ) from None
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """Yields the entries of lists of lists."""
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _flat(part)
+    else:
+        yield value
 
 
 def _level(key: str, rows: list[np.ndarray], sizes: list[int], counts: list[int]) -> Level:

@@ -17,7 +17,6 @@ from eigenformer.data.reading import check_used, own_files, read_own
 from eigenformer.data.spectra import Spectra, spectra_of
 from eigenformer.data.tables import SUFFIXES
 from eigenformer.data.workspace import Workspace
-from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:
     from eigenformer.data.batching import GraphDataset
@@ -78,7 +77,7 @@ def prepare(
         workspace.cache_dir / folder_name(name, size, seed, official),
         origin,
         lambda: workspace.locate(name, make.layouts) if make.layouts else [],
-        lambda files: make.build(files, workspace.reporter),
+        lambda files: make.build(files, workspace.reporter, workspace.limits),
         workspace.reporter,
         partial(workspace.fetch, name, make.layouts) if make.layouts else None,
     )
@@ -134,7 +133,7 @@ def prepare_own(
     if is_archive(path):
         if name is not None:
             raise DataError(f"name: does not apply to an archive, which is not copied ({path})")
-        archive = GraphArchive.open(path)
+        archive = GraphArchive.open(path, check=True)
         name = path.resolve().name
     else:
         name = own_name(path) if name is None else name
@@ -145,7 +144,7 @@ def prepare_own(
         folder = workspace.spectra_dir
         settings = {**options.to_dict(), **split.to_dict()}
         origin = {"own": str(whole), "version": OWN_VERSION, "settings": settings}
-        make = partial(_import, path, options, split, reporter)
+        make = partial(_import, path, options, split, workspace)
         archive = build_archive(workspace.cache_dir / name, origin, lambda: files, make, reporter)
     rejected = archive.meta.get("rejected", [])
     for row in rejected[:_SHOWN]:
@@ -200,9 +199,9 @@ def _check_free(folder: Path, name: str, path: Path) -> None:
 
 
 def _import(
-    path: Path, options: ReadOptions, split: SplitOptions, reporter: Reporter, files: list[Path]
+    path: Path, options: ReadOptions, split: SplitOptions, workspace: Workspace, files: list[Path]
 ) -> GraphArchive:
-    return read_own(path, options, split, reporter).archive
+    return read_own(path, options, split, workspace.reporter, workspace.limits).archive
 
 
 def changed_inputs(archive: GraphArchive, workspace: Workspace) -> list[Path] | None:

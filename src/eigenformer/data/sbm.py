@@ -18,6 +18,7 @@ from eigenformer.data.benchmarking_gnns import benchmark_file, packed_structure,
 from eigenformer.data.building import Builder
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS, Field
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
 from eigenformer.targets import ClassTarget, LabelTarget, Target
 
@@ -98,17 +99,17 @@ def builder(name: str, size: int | None = None, seed: int = 0, official: bool = 
         if size is not None or seed:
             raise DataError(f"{name}: size and seed do not apply to the published graphs")
         layouts = ((benchmark_file(name),),)
-        return Builder(layouts, lambda files, _: build_official(name, files[0]))
+        return Builder(layouts, lambda files, _, limits: build_official(name, files[0], limits))
     generate, full = {"pattern": (pattern, PATTERN_SIZES), "cluster": (cluster, CLUSTER_SIZES)}[
         name
     ]
     sizes = scaled_sizes(full, size)
-    return Builder((), lambda _, reporter: generate(sizes, seed, reporter))
+    return Builder((), lambda _, reporter, limits: generate(sizes, seed, reporter))
 
 
-def build_official(name: str, file: Path) -> GraphArchive:
+def build_official(name: str, file: Path, limits: Limits = DEFAULT_LIMITS) -> GraphArchive:
     """Reads the published graphs, one realisation of the recipe, instead of generating graphs."""
-    graphs, split = read_benchmark(name, file)
+    graphs, split = read_benchmark(name, file, limits)
     types = {"pattern": 3, "cluster": 7}[name]
     x = np.concatenate([graph["x"] for graph in graphs])
     if x.ndim == 1:

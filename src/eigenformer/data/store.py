@@ -23,9 +23,19 @@ from typing import Any
 
 import numpy as np
 
+from eigenformer.config.forms import check_form
+from eigenformer.config.json_text import parse_json
 from eigenformer.data.errors import DamagedError, DataError, Problem
 
 MANIFEST = "manifest.json"
+_ARRAY_FORM = {"dtype": str, "shape": [int], "bytes": int, "sha256": str}
+_MANIFEST_FORM = {
+    "format": int,
+    "kind": str,
+    "arrays": {str: _ARRAY_FORM},
+    "meta": {str: object},
+    "sha256": str,
+}
 _FORMAT = 1
 _TEMPORARY = ".unfinished~"
 _BLOCK = 1 << 26
@@ -105,12 +115,14 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
     """Reads the manifest of a store and checks it against its own checksum. Reads no arrays."""
     file = path / MANIFEST
     try:
-        content = json.loads(file.read_text("utf-8"))
+        content = parse_json(file.read_text("utf-8"))
+        check_form(content, _MANIFEST_FORM)
         digest = content.pop("sha256")
     except FileNotFoundError:
         raise DamagedError(Problem(str(file), "missing: the folder is incomplete")) from None
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        raise DamagedError(Problem(str(file), "not a manifest, or damaged")) from None
+    except (OSError, ValueError) as error:
+        reason = f"not a manifest, or damaged ({error})"
+        raise DamagedError(Problem(str(file), reason)) from None
     if digest != _digest(content):
         raise DamagedError(Problem(str(file), "its checksum does not match: the file was altered"))
     if content["format"] != _FORMAT or content["kind"] != kind:
@@ -131,8 +143,8 @@ def open_store(path: Path, kind: str, verify: bool = False) -> Store:
     arrays = {}
     for name, record in manifest["arrays"].items():
         file = path / f"{name}.npy"
-        if not {"dtype", "shape", "bytes", "sha256"} <= set(record):
-            raise DamagedError(Problem(str(path / MANIFEST), f"incomplete entry for '{name}'"))
+        if Path(name).name != name:  # leads out of the folder
+            raise DamagedError(Problem(str(path / MANIFEST), f"'{name}' is not an array's name"))
         if not file.is_file() or file.stat().st_size != record["bytes"]:
             raise DamagedError(Problem(str(file), "missing or truncated"))
         suspect = verify or file.stat().st_mtime_ns > sealed

@@ -16,7 +16,9 @@ from eigenformer.data.benchmarking_gnns import benchmark_file, packed_structure,
 from eigenformer.data.building import Builder
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import SPLITS, Field
+from eigenformer.data.packed import read_npz
 from eigenformer.data.workspace import RawFile
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
 from eigenformer.targets import ClassTarget
 
@@ -67,11 +69,13 @@ def builder(name: str) -> Builder:
     return Builder(layouts(name), partial(build, name))
 
 
-def build(name: str, files: list[Path], reporter: Reporter) -> GraphArchive:
+def build(
+    name: str, files: list[Path], reporter: Reporter, limits: Limits = DEFAULT_LIMITS
+) -> GraphArchive:
     """Raw files → archive: ``x`` = colour and position, ``edge_attr`` [m, 1], ``y`` [1]."""
     if files[0].suffix == ".zip":
-        return _official(name, files[0])
-    parts = [_read_sums(file, _SIDES[name]) for file in files]
+        return _official(name, files[0], limits)
+    parts = [_read_sums(file, _SIDES[name], limits) for file in files]
     pixels = Superpixels.joined([part for part, _ in parts])
     labels = np.concatenate([labels for _, labels in parts])
     split = np.repeat(np.arange(len(parts), dtype=np.uint8), [len(p.sizes) for p, _ in parts])
@@ -182,24 +186,24 @@ def nearest_nodes(position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return index, np.take_along_axis(affinity, index, axis=-1)
 
 
-def _read_sums(file: Path, side: int) -> tuple[Superpixels, np.ndarray]:
-    with np.load(file, allow_pickle=False) as sums:
-        count = sums["count"].astype(np.float64)[:, None]
-        place = np.stack([sums["sum_row"], sums["sum_col"]], axis=1)
-        pixels = Superpixels(
-            sizes=sums["n_nodes"].astype(np.int64),
-            colour=sums["sum_px"] / count / 255,
-            position=place / count / side,
-        )
-        labels = sums["label"].astype(np.int64)
+def _read_sums(file: Path, side: int, limits: Limits) -> tuple[Superpixels, np.ndarray]:
+    sums = read_npz(file, limits)
+    count = sums["count"].astype(np.float64)[:, None]
+    place = np.stack([sums["sum_row"], sums["sum_col"]], axis=1)
+    pixels = Superpixels(
+        sizes=sums["n_nodes"].astype(np.int64),
+        colour=sums["sum_px"] / count / 255,
+        position=place / count / side,
+    )
+    labels = sums["label"].astype(np.int64)
     if pixels.sizes.sum() != len(pixels.position):
         raise DataError(Problem(str(file), "n_nodes does not add up to the number of superpixels"))
     return pixels, labels
 
 
-def _official(name: str, file: Path) -> GraphArchive:
+def _official(name: str, file: Path, limits: Limits) -> GraphArchive:
     single = np.dtype(np.float32)
-    graphs, split = read_benchmark(name, file)
+    graphs, split = read_benchmark(name, file, limits)
     x = [np.concatenate([g["x"].reshape(len(g["x"]), -1), g["pos"]], axis=1) for g in graphs]
     weights = [g["edge_attr"].reshape(-1, 1) for g in graphs]
     fields = {

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from eigenformer.config import ConfigError
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import Field
 from eigenformer.data.tables import Table, is_missing, parse_number, read_number
@@ -120,6 +122,32 @@ def in_single_precision(values: np.ndarray) -> np.ndarray:
         error = np.nanmax(np.abs(single - values), axis=0)
         spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
     return values if np.any((spread > 0) & (error > _COARSE * spread)) else single
+
+
+def archive_target(archive: GraphArchive, task: str | None, path: str | Path) -> Target | None:
+    """Returns the target of an archive: its own, or that of its attribute ``y`` and ``task``.
+
+    Args:
+        archive: The graphs.
+        task: The kind of target; None to infer it from the values.
+        path: Where the graphs are from, for error messages.
+    """
+    own, field = archive.target, archive.fields.get("y")
+    if own is not None and task in (None, own.kind):
+        return own
+    if field is None or field.level == "edge":
+        if task is not None:
+            raise DataError(Problem(str(path), f"task: '{task}', but the graphs have no target y"))
+        return own
+    values = field.values
+    # A column of one entry per row is the row itself.
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.ndim > 2:
+        reason = f"y has rows of shape {values.shape[1:]}, expected one row of targets"
+        raise DataError(Problem(str(path), reason))
+    columns = 1 if values.ndim == 1 else values.shape[1]
+    names = own.names if own is not None and len(own.names) == columns else ()
+    return values_target(values, names, task, field.level)
 
 
 def _are_classes(cells: list[str]) -> bool:

@@ -92,6 +92,9 @@ def _why_not(run: Run) -> str | None:
         return "only part of the graphs"
     if not isinstance(summary.get("test"), int | float):
         return "no test result"
+    measured = ("seconds_per_epoch", "peak_memory_mb", "threads", "processes")
+    if not all(isinstance(summary.get(name), int | float) for name in measured):
+        return "neither time nor memory was measured"
     if summary.get("epochs", summary["epochs_planned"]) < summary["epochs_planned"]:
         return "stopped before the end of its schedule"
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from eigenformer.lazy import find, lazy_names
+from eigenformer.limits import DEFAULT_LIMITS, LimitError, Limits
 
 if TYPE_CHECKING:
     from eigenformer.config import NetworkConfig
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from eigenformer.models.message_passing import MessagePassing, comparable
     from eigenformer.options import Backend
 
-__all__ = ["Eigenformer", "MessagePassing", "Model", "build_model", "comparable"]
+__all__ = ["Eigenformer", "MessagePassing", "Model", "build_model", "comparable", "model_shapes"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -41,3 +42,23 @@ def build_model(config: NetworkConfig, backend: Backend = "auto") -> Model:
     model: Model = find(config.network)(config)
     model.backend = backend
     return model
+
+
+def model_shapes(
+    config: NetworkConfig, limits: Limits = DEFAULT_LIMITS
+) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of a network's tensors by name. Takes no memory for them.
+
+    Raises an error if the network has too many parameters, or widths that are too large.
+    """
+    import torch
+
+    limits.check_settings(config)
+    try:
+        with torch.device("meta"):
+            tensors = build_model(config).state_dict()
+    except (RuntimeError, TypeError, OverflowError) as error:  # PyTorch cannot represent a shape
+        reason = str(error).partition("\n")[0]
+        raise LimitError(f"the model is too large to build ({reason})") from None
+    limits.check("parameters", sum(tensor.numel() for tensor in tensors.values()))
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}

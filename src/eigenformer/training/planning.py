@@ -30,7 +30,7 @@ from eigenformer.data.workspace import Workspace
 from eigenformer.devices import resolve_device
 from eigenformer.files import check_path
 from eigenformer.model_folder import read_card
-from eigenformer.models import build_model
+from eigenformer.models import build_model, model_shapes
 from eigenformer.nearest import unknown
 from eigenformer.targets import Target
 from eigenformer.training.features import encoders, unused_fields
@@ -55,6 +55,8 @@ def plan(
     """
     wanted = _with_kind(upgrade_run(dict(wanted)))
     RunConfig.check_part(wanted)  # finds mistakes before any long work
+    limits = (workspace or Workspace.resolve()).limits
+    limits.check_settings(wanted)
     data_config = _data_config(wanted.get("data", {}))
     start = wanted.get("start")
     # Absolute paths, so that a run can be resumed from any folder.
@@ -67,7 +69,7 @@ def plan(
     _check_preset(preset, data_config)
     training = _training(preset.training, wanted.get("training", {}))
     sections = {"data": data_config, "preset": preset.name, "training": training, "start": start}
-    trunk = preset.model if start is None else read_card(start).architecture
+    trunk = preset.model if start is None else read_card(start, limits).architecture
     changes = wanted.get("model", {})
     if start is not None:
         check_start(start, trunk, changes.get("kind", trunk.kind))
@@ -95,6 +97,7 @@ def plan(
         reporter.notice(f"{data.name}: {unused}")
     base = _fitted(trunk, preset, data_config, data)
     model = type(base).from_dict(merge(base.to_dict(), changes), "model")
+    model_shapes(model, limits)  # not too large to build
     check_fit(model, data, f"the model (preset '{preset.name}')")
     return RunConfig.from_dict({**wanted, **sections, "model": model}), data
 

@@ -20,6 +20,7 @@ from eigenformer.data.molecules import MoleculeGraph
 from eigenformer.data.reading import form_of, read_own
 from eigenformer.data.tables import is_table, read_rows
 from eigenformer.files import remove_leftovers_of, write_atomic
+from eigenformer.limits import Limits
 from eigenformer.nearest import unknown
 from eigenformer.training.features import check_columns
 
@@ -97,7 +98,7 @@ def without_formula(cell: str) -> str:
 def _predict_table(
     trained: TrainedModel, path: Path, smiles: str
 ) -> tuple[list[str], Iterator[list[str]]]:
-    header, rows = _read_rows(path)
+    header, rows = _read_rows(path, trained.limits)
     if smiles not in header:
         reason = unknown(f"column '{smiles}'", smiles, header)
         raise DataError(Problem(str(path), f"{reason}; choose one with --smiles", 1))
@@ -139,19 +140,26 @@ def _predict_rows(
 
 def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iterator[list[str]]]:
     target = trained.target
-    archive = GraphArchive.open(path) if is_archive(path) else _read_unlabelled(path, trained)
+    if is_archive(path):
+        archive = GraphArchive.open(path, check=True)
+    else:
+        archive = _read_unlabelled(path, trained)
     check_columns(trained.input_format, archive, path)
     values, reasons = _predict_each(trained, archive)
     if reasons and all(reasons):
         raise DataError(Problem(str(path), reasons[0]))
     graph_names = archive.names or [str(i) for i in range(len(archive))]
     nodes, names = target.of_nodes, target.header()
+    node_names = archive.node_names
     header = ["graph", *(["node"] if nodes else []), *names, _REASON]
 
     def rows() -> Iterator[list[str]]:
         for graph, name in enumerate(graph_names):
             for node in range(int(archive.num_nodes[graph]) if nodes else 1):
-                place = [name, str(node)] if nodes else [name]
+                called = str(node)
+                if node_names is not None:
+                    called = node_names[int(archive.node_offsets[graph]) + node]
+                place = [name, called] if nodes else [name]
                 if reasons[graph]:
                     yield [*place, *[""] * len(names), reasons[graph]]
                 else:
@@ -196,9 +204,10 @@ def _reason(error: Exception) -> str:
 def _read_unlabelled(path: Path, trained: TrainedModel) -> GraphArchive:
     """Reads graphs and ignores their targets."""
     if form_of(path) != "tables":
-        return read_own(path).archive
-    options = ReadOptions(undirected=trained.input_format.undirected)
-    return read_graph_tables(path, options, ignored=trained.input_format.target_columns)
+        return read_own(path, limits=trained.limits).archive
+    expected = trained.input_format
+    options = ReadOptions(undirected=expected.undirected)
+    return read_graph_tables(path, options, expected, trained.limits)
 
 
 def _free_names(names: list[str], taken: Sequence[str]) -> list[str]:
@@ -211,12 +220,12 @@ def _free_names(names: list[str], taken: Sequence[str]) -> list[str]:
     return free
 
 
-def _read_rows(path: Path) -> tuple[list[str], list[tuple[list[str], str]]]:
+def _read_rows(path: Path, limits: Limits) -> tuple[list[str], list[tuple[list[str], str]]]:
     """Reads the header, and every row with its unchanged cells and a reason if it is invalid.
 
     Less strict than reading a table: empty rows and rows of the wrong width are kept.
     """
-    header, rows, _ = read_rows(path)
+    header, rows, _ = read_rows(path, limits)
     found = []
     for row in rows:
         reason = ""

@@ -27,6 +27,8 @@ from typing import Any
 import yaml
 
 from eigenformer.config import ConfigError, RunConfig, parse_yaml
+from eigenformer.config.forms import check_form
+from eigenformer.config.json_text import parse_json
 from eigenformer.config.old_formats import upgrade_run
 from eigenformer.data.stored_zip import DAMAGED
 from eigenformer.files import check_path, is_temporary, write_atomic
@@ -35,6 +37,25 @@ CONFIG, METRICS, CHECKPOINT, SUMMARY = "config.yaml", "metrics.csv", "last.ckpt"
 LOGS = "tensorboard"
 LOCK, HOLDER = ".lock", ".running.json"
 """The lock of the process that trains, and who it is. See ``run_lock.py``."""
+_MOST_EPOCHS, _HUGE = 10**9, 1e100
+_NUMBER, _COUNT, _TEXT = (int, float, None), (int, None), (str, None)
+_SUMMARY_FORM = {
+    **dict.fromkeys(("dataset?", "preset?", "metric?", "state?"), str),
+    **dict.fromkeys(("started?", "git_revision?"), _TEXT),
+    **dict.fromkeys(("epochs?", "epochs_planned?", "seed?", "parameters?"), int),
+    **dict.fromkeys(("threads?", "processes?"), int),
+    **dict.fromkeys(("best_epoch?", "limit?", "size?"), _COUNT),
+    **dict.fromkeys(("best_validation?", "test?", "seconds_per_epoch?"), _NUMBER),
+    "peak_memory_mb?": _NUMBER,
+    "higher_is_better?": bool,
+    "graphs?": {str: int},
+    "train?": {str: _NUMBER},
+    "test_metrics?": {str: _NUMBER},
+    "versions?": {str: _TEXT},
+    "earlier?": [{str: object}],
+}
+_FINISHED = ("dataset", "preset", "seed", "metric", "parameters", "epochs_planned", "best_epoch")
+_FINISHED_FORM = dict.fromkeys((*_FINISHED, "best_validation", "test"), object)
 
 
 class RunError(ValueError):
@@ -120,12 +141,15 @@ class RunFolder:
     def read_summary(self) -> dict[str, Any]:
         """Reads the summary; empty if none has been written yet."""
         try:
-            content = json.loads((self.path / SUMMARY).read_text("utf-8"))
+            content = parse_json((self.path / SUMMARY).read_text("utf-8"))
+            check_form(content, _SUMMARY_FORM)
+            if content.get("state") == "finished":
+                check_form(content, _FINISHED_FORM)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
             raise RunError(f"{self.path / SUMMARY}: damaged ({error})") from None
-        return content if isinstance(content, dict) else {}
+        return content
 
     def write_metrics(self, rows: Sequence[Mapping[str, float]]) -> None:
         """Writes the metrics of all epochs so far, with all digits: equal runs give equal files."""
@@ -139,13 +163,11 @@ class RunFolder:
         file = self.path / METRICS
         if not file.is_file():
             return []
-        with file.open(newline="", encoding="utf-8") as stream:
-            rows = list(csv.DictReader(stream))
         try:
-            return [
-                {k: int(v) if k == "epoch" else float(v) for k, v in row.items()} for row in rows
-            ]
-        except (TypeError, ValueError) as error:
+            with file.open(newline="", encoding="utf-8") as stream:
+                rows = list(csv.DictReader(stream))
+            return list(map(_metrics_row, rows))
+        except (OSError, TypeError, ValueError, csv.Error) as error:
             raise RunError(f"{file}: damaged ({error})") from None
 
     def check_checkpoint(self) -> None:
@@ -172,7 +194,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
         raise RunError(f"{file}{line}: cannot be read as YAML ({error.problem})") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise RunError(f"{file}: cannot be read as YAML ({error})") from None
     if not isinstance(content, dict):
         raise RunError(f"{file}: contains no settings")
@@ -182,6 +204,18 @@ def read_yaml(file: Path) -> dict[str, Any]:
 def _is_content(name: str) -> bool:
     """Whether a file belongs to a run, and was not left by one that was killed before it began."""
     return name not in (LOCK, HOLDER) and not is_temporary(name)
+
+
+def _metrics_row(row: Mapping[str, str]) -> dict[str, float]:
+    if "epoch" not in row:
+        raise ValueError("a row has no epoch")
+    epoch = int(row["epoch"])
+    if not 0 <= epoch < _MOST_EPOCHS:
+        raise ValueError(f"epoch {epoch}")
+    values = {name: float(value) for name, value in row.items() if name != "epoch"}
+    # Such numbers are as good as infinite, and differences of them cannot be drawn.
+    values = {k: v if abs(v) < _HUGE else math.copysign(math.inf, v) for k, v in values.items()}
+    return {"epoch": epoch, **{k: values[k] for k in row if k != "epoch"}}
 
 
 def _finite(value: Any) -> Any:
