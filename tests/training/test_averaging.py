@@ -13,6 +13,7 @@ from eigenformer.targets import NumberTarget
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training import GraphDataModule, TrainingModule, evaluate
 from eigenformer.training.averaging import moving_average
+from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loop import quiet
 from eigenformer.training.modes import recompute_statistics
 from eigenformer.training.run_folder import RunFolder
@@ -128,3 +129,13 @@ def test_the_logged_metric_is_that_of_the_validated_model(data, decay):
     assert found == pytest.approx(task.logged["val_mae"], rel=1e-5)
     assert (task.validated is task.model) == (decay == 0)
     assert isinstance(task.target, NumberTarget)
+
+
+def test_training_in_memory_ends_with_the_average_of_the_best_epoch(data):
+    config, given = data
+    training = config.training.replace(recompute_statistics=2, average_weights=0.9, epochs=2)
+    model, train, val = Eigenformer(config.model), given.dataset("train"), given.dataset("val")
+    config = config.replace(training=training.to_dict())
+    rows = fit_in_memory(model, given.target, config, train, val)
+    found = evaluate(model, val, given.target, 16)["mae"]
+    assert found == pytest.approx(min(row["val_mae"] for row in rows), rel=1e-5)
