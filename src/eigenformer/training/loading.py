@@ -96,7 +96,7 @@ def load_data(
         target = _target(config.dataset, archive, benchmark(config.dataset).metric)
     else:
         prepared = _prepare_own(config, workspace, with_spectra)
-        path, reporter = Path(config.dataset), workspace.reporter
+        path = Path(config.dataset)
         chosen = archive_target(prepared.archive, config.task, path)
         with placed(path):
             workspace.limits.check_settings(chosen)
