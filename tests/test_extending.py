@@ -60,6 +60,12 @@ COMMANDS = (
     f"train pattern --data.size 12 {SMALL} --model.attention_dropout 0 --backend loop --out loop",
     f"train rings {SMALL} --model.hidden_dim 8 --out rings",
     "evaluate rings",
+    f"train rings {SMALL} --model.hidden_dim 8 --model.feed_forward gated --out gated",
+    "evaluate gated",
+    f"train rings {SMALL} --model.kind deep_sets --out sets",
+    "evaluate sets",
+    f"train m.csv --target y --task mean_variance {SMALL} --model.hidden_dim 8 --out deviations",
+    "predict deviations m.csv --out predictions.csv",
     "data list",
 )
 
@@ -73,6 +79,11 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     shutil.copytree(Path(eigenformer.__file__).parent, package, ignore=ignore)
     _add_kernel(package)
     _add_benchmark(package)
+    _add_part(package)
+    _add_network(package)
+    _add_target(package)
+    rows = (f"{'C' * size}O,{size}.5" for size in range(1, 31))
+    (folder / "m.csv").write_text("\n".join(["smiles,y", *rows]), "utf-8")
     variables = {"PYTHONPATH": str(folder / "src"), "EIGENFORMER_CACHE_DIR": str(folder / "cache")}
     done = subprocess.run(
         [sys.executable, "-c", CALL, *COMMANDS],
@@ -83,13 +94,12 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
+    return done.stdout + (folder / "predictions.csv").read_text("utf-8")
 
 
 def _add_kernel(package: Path) -> None:
     """The kernel of the guide, in one file, and its name."""
-    snippets = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text("utf-8"), re.S | re.M)
-    kernel = next(text for text in snippets if "class LoopAttention" in text)
+    kernel = _snippet("class LoopAttention")
     (package / "kernels" / "loop.py").write_text(f"import torch\n\n{kernel}", "utf-8")
     place = '    "loop": "eigenformer.kernels.loop:LoopAttention",\n'
     _edit(package / "options.py", 'Literal["auto", ', 'Literal["auto", "loop", ')
@@ -103,6 +113,44 @@ def _add_benchmark(package: Path) -> None:
     row = f'        Benchmark({statistics}, "eigenformer.data.rings:builder"),\n'
     first = "    for benchmark in (\n"
     _edit(package / "data" / "benchmarks.py", first, first + row)
+
+
+def _add_part(package: Path) -> None:
+    """The feed-forward network of the guide, in one file, and its name."""
+    code = _snippet("class GatedFeedForward").partition("\n\n\nmodel =")[0]
+    (package / "gated.py").write_text(f"from torch import Tensor, nn\n\n{code}\n", "utf-8")
+    first = "FEED_FORWARDS = {"
+    _edit(package / "options.py", first, f'{first}"gated": "eigenformer.gated:GatedFeedForward", ')
+
+
+def _add_network(package: Path) -> None:
+    """The network of the guide: its module in one file, its settings and their name in another."""
+    imports, _, code = _snippet("class DeepSets(Model)").partition("@dataclass(frozen=True)\n")
+    settings, _, module = code.partition("class DeepSets(Model)")
+    module = "class DeepSets(Model)" + module.partition("\n\n\nown =")[0]
+    more = "from torch import Tensor, nn\nfrom torch_geometric.data import Data\n"
+    first = "from __future__ import annotations\n"
+    imports = imports.replace("from eigenformer.training.in_memory import fit_in_memory\n", "")
+    (package / "models" / "deep_sets.py").write_text(f"{first}{imports}{more}\n\n{module}\n")
+    union = "ModelConfig = EigenformerConfig | "
+    added = f"@dataclass(frozen=True)\n{settings}{union}DeepSetsConfig | "
+    _edit(package / "config" / "model.py", union, added)
+
+
+def _add_target(package: Path) -> None:
+    """The kind of target of the guide, in one file, and its name."""
+    code = _snippet("class MeanVarianceTarget").partition('\n\n\nKINDS["')[0]
+    code = code.replace("from eigenformer.targets import KINDS\n", "")
+    imports = "import torch\nfrom eigenformer.targets.numbers import NumberTarget\n"
+    (package / "targets" / "deviations.py").write_text(imports + code + "\n", "utf-8")
+    file, before = package / "targets" / "__init__.py", "KnownTarget = "
+    imported = "from eigenformer.targets.deviations import MeanVarianceTarget\n\n"
+    _edit(file, before, f"{imported}{before}MeanVarianceTarget | ")
+
+
+def _snippet(content: str) -> str:
+    snippets = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text("utf-8"), re.S | re.M)
+    return next(text for text in snippets if content in text)
 
 
 def _edit(file: Path, before: str, after: str) -> None:
@@ -121,5 +169,11 @@ def test_a_kernel_is_one_file_and_its_name(output: str) -> None:
 
 def test_a_benchmark_is_one_file_and_a_row(output: str) -> None:
     assert "rings: graph regression (red)" in output
-    assert re.search(r"^test mae [\d.]+ \(10 graphs\)$", output, re.M)
     assert re.search(r"^rings +40 ", output, re.M)
+
+
+def test_a_part_a_network_and_a_target_likewise(output: str) -> None:
+    assert "model: deep_sets, preset zinc, " in output
+    assert len(re.findall(r"^test mae [\d.]+ \(10 graphs\)$", output, re.M)) == 3
+    assert "task: graph mean_variance (y)\n" in output
+    assert "\nsmiles,y,predicted_y,deviation_y,reason\n" in f"\n{output}"

@@ -140,7 +140,8 @@ def test_predicts_for_smiles_and_says_what_it_cannot_take() -> None:
         ("CCO", "expected a list of graphs or SMILES, got one str"),
         (None, "expected a list of graphs or SMILES, got one NoneType"),
         (Data(), "expected a list of graphs or SMILES, got one Data"),
-        (["CCO", None], "graph 0: expected a PyG graph or a SMILES, got str"),
+        (["CCO", None], "graph 1: expected a SMILES, like the first, got NoneType"),
+        ([Data(), "CCO"], "graph 1: expected a PyG graph, got str"),
         ([None], "graph 0: expected a PyG graph or a SMILES, got NoneType"),
         (["C", "C1"], "'C1': "),
     ):

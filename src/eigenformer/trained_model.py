@@ -244,11 +244,14 @@ class TrainedModel:
         if isinstance(graphs, str | Data) or not isinstance(graphs, Iterable):
             raise DataError(f"expected a list of graphs or SMILES, got one {type(graphs).__name__}")
         items: list[Any] = list(graphs)
-        if not items or not all(isinstance(item, str) for item in items):
-            for place, item in enumerate(items):
-                if not isinstance(item, Data):
-                    what = type(item).__name__
-                    raise DataError(f"graph {place}: expected a PyG graph or a SMILES, got {what}")
+        kind = str if items and isinstance(items[0], str) else Data
+        for place, item in enumerate(items):
+            if not isinstance(item, kind):
+                wanted = "a SMILES, like the first" if kind is str else "a PyG graph"
+                wanted += "" if place else " or a SMILES"
+                got = type(item).__name__
+                raise DataError(f"graph {place}: expected {wanted}, got {got}")
+        if kind is Data:
             return items
         self.check_molecules()
         return self.molecules(items)

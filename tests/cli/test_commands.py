@@ -157,7 +157,7 @@ def test_runs(run, capsys):
     assert main(["runs", str(run.parent)]) == 0
     header, row = capsys.readouterr().out.splitlines()
     assert "parameters" in header
-    assert row.split()[:4] == ["run", "molecules.csv", "zinc", "0"]
+    assert row.split()[:5] == ["run", "molecules.csv", "eigenformer", "zinc", "0"]
     assert row.endswith("finished")
     assert main(["runs", str(run / "nowhere")]) == 2
 

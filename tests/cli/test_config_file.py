@@ -57,6 +57,15 @@ def test_other_data_have_their_own_encoders(
     assert config.data.dataset == str(table)
 
 
+def test_a_benchmark_takes_no_columns(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["train", "pattern", "--config", str(run / "config.yaml"), "--preset", "pattern"]
+    assert main([*command, "--data.size", "2", "--out", "never"]) == 2
+    notice, error = capsys.readouterr().err.splitlines()
+    assert "data.targets" in notice
+    assert "data.smiles" not in notice  # nobody misses a default
+    assert "size: needs at least 3 graphs" in error
+
+
 def test_other_targets_have_their_own_outputs(
     run: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -64,8 +65,11 @@ def _fit_data(settings: dict[str, Any], changes: Mapping[str, Any]) -> list[str]
     before = dict(data)
     dropped = []
     if "dataset" in changes and data.pop("kind", None) not in (None, new := _kind(changes)):
-        known = setting_types(kinds_of(get_args(DataConfig))[new])
-        dropped += [f"data.{name}" for name in before if name not in (*known, "kind")]
+        kinds = kinds_of(get_args(DataConfig))
+        known, old = setting_types(kinds[new]), kinds[before["kind"]]
+        defaults = {field.name: field.default for field in dataclasses.fields(old)}
+        gone = {name: value for name, value in data.items() if name not in known}
+        dropped += [f"data.{name}" for name in gone if not _same(gone[name], defaults[name])]
         settings["data"] = {name: value for name, value in data.items() if name in known}
     given = [name for name in _DECISIVE if name in before and name in changes]
     if not all(_same(before[name], changes[name]) for name in given):
@@ -100,7 +104,9 @@ def _same(old: Any, new: Any) -> bool:
     """Whether two values of a setting are the same. Runs record absolute paths."""
     if isinstance(new, str):
         return old in (new, os.path.abspath(new))
-    return bool((list(old) if isinstance(old, list | tuple) else old) == new)
+    if isinstance(old, list | tuple) and isinstance(new, list | tuple):
+        return list(old) == list(new)
+    return bool(old == new)
 
 
 def _copied(value: Any) -> Any:
