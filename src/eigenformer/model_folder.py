@@ -124,8 +124,8 @@ def load_model(folder: str | Path, backend: Backend = "auto") -> tuple[Model, Mo
         if tensor.shape != own[name].shape:
             shapes = f"{tuple(tensor.shape)}, expected {tuple(own[name].shape)}"
             raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' has shape {shapes}")
-    if (name := not_finite(tensors)) is not None:
-        raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' is not a finite number")
+    if (bad := not_finite(tensors)) is not None:
+        raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{bad}' is not a finite number")
     floating = next(t.dtype for t in tensors.values() if t.is_floating_point())
     model.to(floating).load_state_dict(tensors)
     return model.eval(), card

@@ -11,6 +11,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import mmap
 import os
 import shutil
 import tempfile
@@ -158,10 +159,13 @@ def check_mapped(array: np.ndarray) -> None:
     Reading such an array would end the process, or read zeros.
     """
     base: Any = array
-    while base is not None and not isinstance(base, np.memmap):
-        base = getattr(base, "base", None)
-    if base is not None and base._mmap.size() < base.offset + base.nbytes:
-        raise DamagedError(Problem(str(base.filename), "truncated while it was in use"))
+    while isinstance(base, np.ndarray):
+        parent: Any = base.base
+        if isinstance(parent, mmap.mmap):  # its size is that of the file, which may have changed
+            if parent.size() < base.offset + base.nbytes:
+                raise DamagedError(Problem(str(base.filename), "truncated while it was in use"))
+            return
+        base = parent
 
 
 def file_digest(file: Path) -> str:
