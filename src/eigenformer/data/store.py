@@ -158,14 +158,12 @@ def check_mapped(array: np.ndarray) -> None:
 
     Reading such an array would end the process, or read zeros.
     """
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        parent: Any = base.base
-        if isinstance(parent, mmap.mmap):  # its size is that of the file, which may have changed
-            if parent.size() < base.offset + base.nbytes:
-                raise DamagedError(Problem(str(base.filename), "truncated while it was in use"))
-            return
-        base = parent
+    mapped: Any = array
+    while (base := getattr(mapped, "base", None)) is not None:
+        # The size of a map is that of its file now.
+        if isinstance(base, mmap.mmap) and base.size() < mapped.offset + mapped.nbytes:
+            raise DamagedError(Problem(str(mapped.filename), "truncated while it was in use"))
+        mapped = base
 
 
 def file_digest(file: Path) -> str:
