@@ -133,8 +133,8 @@ def load_model(
         if tuple(tensor.shape) != own[name]:
             shapes = f"{tuple(tensor.shape)}, expected {own[name]}"
             raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' has shape {shapes}")
-    if (name := not_finite(tensors)) is not None:
-        raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' is not a finite number")
+    if (bad := not_finite(tensors)) is not None:
+        raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{bad}' is not a finite number")
     model = build_model(card.architecture, backend)
     floating = next(t.dtype for t in tensors.values() if t.is_floating_point())
     model.to(floating).load_state_dict(tensors)

@@ -14,10 +14,10 @@ from tests.torture.torture import Torture
 def test_a_few_kills_and_a_rival(tmp_path):
     pytest.importorskip("rdkit")
     torture = Torture(tmp_path, seed=0)
-    torture.kill(3)
+    torture.kill(2)
     torture.compete(1)
     assert torture.failures == []
-    assert (torture.done["kills"], torture.done["rivals"]) == (3, 1)
+    assert (torture.done["kills"], torture.done["rivals"]) == (2, 1)
 
 
 def test_differences_are_found():

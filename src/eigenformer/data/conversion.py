@@ -66,11 +66,11 @@ def of_networkx(graphs: Iterable[nx.Graph]) -> Iterator[Data]:
     for index, graph in enumerate(graphs):
         try:
             data = from_networkx(graph)
-            nodes = next((names for _, names in graph.nodes(data=True)), {})
-            edges = next((names for *_, names in graph.edges(data=True)), {})
-            _group(data, nodes, "x")
+            nodes = [name for _, names in graph.nodes(data=True) for name in names]
+            edges = [name for *_, names in graph.edges(data=True) for name in names]
+            _group(data, set(nodes), "x")
             # PyG renames an attribute of edges if nodes have one of the same name.
-            _group(data, [f"edge_{n}" if n in nodes else n for n in edges], "edge_attr")
+            _group(data, {f"edge_{n}" if n in nodes else n for n in set(edges)}, "edge_attr")
             yield data
         except AttributeError:
             reason = f"expected a networkx graph, got {type(graph).__name__}"

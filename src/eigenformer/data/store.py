@@ -11,6 +11,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import mmap
 import os
 import shutil
 import tempfile
@@ -169,11 +170,12 @@ def check_mapped(array: np.ndarray) -> None:
 
     Reading such an array would end the process, or read zeros.
     """
-    base: Any = array
-    while base is not None and not isinstance(base, np.memmap):
-        base = getattr(base, "base", None)
-    if base is not None and base._mmap.size() < base.offset + base.nbytes:
-        raise DamagedError(Problem(str(base.filename), "truncated while it was in use"))
+    mapped: Any = array
+    while (base := getattr(mapped, "base", None)) is not None:
+        # The size of a map is that of its file now.
+        if isinstance(base, mmap.mmap) and base.size() < mapped.offset + mapped.nbytes:
+            raise DamagedError(Problem(str(mapped.filename), "truncated while it was in use"))
+        mapped = base
 
 
 def file_digest(file: Path) -> str:

@@ -134,8 +134,8 @@ def _predict_rows(
         predictions = iter(found)
         for (cells, _), reason in zip(chunk, reasons, strict=True):
             shown = [*cells, *[""] * (width - len(cells))][:width]
-            values, reason = (None, reason) if reason else next(predictions)
-            yield [*shown, *([""] * len(names) if reason else target.cells(values[0])), reason]
+            values, told = next(predictions) if not reason else (np.zeros(0), reason)
+            yield [*shown, *([""] * len(names) if told else target.cells(values[0])), told]
 
 
 def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iterator[list[str]]]:
