@@ -29,7 +29,7 @@ def builder(name):
     return Builder((), build)
 
 
-def build(files, reporter):
+def build(files, reporter, limits):
     """Rings with random colours; the target is how many are red."""
     generator = np.random.default_rng(0)
     graphs = []

@@ -44,7 +44,7 @@ def test_round_trip():
         ({"layers": 0}, "layers: must be positive, got 0"),
         ({"dropout": 1.0}, r"dropout: must be in \[0, 1\), got 1.0"),
         ({"hidden_dim": 70}, "hidden_dim: 70 is not a multiple of heads, 8"),
-        ({"phi_gain": 0.0}, "phi_gain: must be positive and finite, got 0.0"),
+        ({"phi_gain": 0.0}, "phi_gain: must be positive and at most .*, got 0.0"),
         ({"ffn_width": 0}, "ffn_width: must be at least 1"),
         ({"drop_path": 1.0}, r"drop_path: must be in \[0, 1\), got 1.0"),
         ({"filters": 5}, "filters: must be 0 or divide hidden_dim, 72, got 5"),

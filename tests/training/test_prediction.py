@@ -97,6 +97,10 @@ def test_a_bad_row_keeps_its_place_whatever_is_bad_about_it(run, tmp_path, monke
     out = tmp_path / "p.csv"
     assert main(["predict", str(run), str(tmp_path / "new.csv"), "--out", str(out)]) == 0
     rows = read_rows(out)
+    assert "20,000 exceeds the limit of 5,000" in rows[1]["reason"]
+    large = ["--limits", "atoms=50k", "--out", str(out)]
+    assert main(["predict", str(run), str(tmp_path / "new.csv"), *large]) == 0
+    rows = read_rows(out)
     assert [row["smiles"] for row in rows] == smiles
     assert [bool(row["predicted_weight"]) for row in rows] == [True, False, False, True, True]
     assert "of 20000 nodes" in rows[1]["reason"]
