@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-Backend = Literal["auto", "literal", "torch", "native"]
+Backend = Literal["auto", "literal", "torch", "native", "triton"]
 """How attention is computed. ``literal`` is the oracle; ``auto`` is the fastest that fits."""
 
 Psi = Literal["signed_sqrt", "identity"]

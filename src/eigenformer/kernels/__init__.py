@@ -12,11 +12,17 @@ from eigenformer.kernels.base import AttentionKernel, AttentionTerms, EdgeTerms,
 from eigenformer.kernels.literal import LiteralAttention
 from eigenformer.kernels.native import NativeAttention
 from eigenformer.kernels.torch import TorchAttention
+from eigenformer.kernels.triton import TritonAttention
 from eigenformer.nearest import unknown
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 
-KERNELS: tuple[type[AttentionKernel], ...] = (NativeAttention, TorchAttention, LiteralAttention)
+KERNELS: tuple[type[AttentionKernel], ...] = (
+    NativeAttention,
+    TritonAttention,
+    TorchAttention,
+    LiteralAttention,
+)
 """All kernels, the fastest first: ``auto`` selects the first that supports the request."""
 
 
@@ -61,6 +67,7 @@ __all__ = [
     "PhiTable",
     "Request",
     "TorchAttention",
+    "TritonAttention",
     "choose_kernel",
     "make_kernel",
     "why_not",

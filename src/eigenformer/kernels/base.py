@@ -13,7 +13,7 @@ from torch import Tensor
 
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
-from eigenformer.scalar_mlp import LinearPieces
+from eigenformer.scalar_mlp import LinearPieces, ScalarMLP
 
 ScalarFunction = Callable[[Tensor], Tensor]
 
@@ -37,6 +37,23 @@ class PhiTable:
 
     importance: Tensor
     phi1: LinearPieces
+
+
+def phi_table(
+    graphs: RaggedGraphs, longest: Tensor, phi1: ScalarFunction, phi2: ScalarFunction
+) -> PhiTable:
+    """Evaluates (φ₁, φ₂) of one layer in PyTorch; ``longest`` is max_i ‖u[i]‖² of the batch."""
+    if not isinstance(phi1, ScalarMLP):
+        raise TypeError(
+            f"phi1 is a {type(phi1).__name__}, whose linear pieces are not known: use "
+            f"the 'literal' backend, which takes any function"
+        )
+    importance = phi2(graphs.eigenvalues.expand(phi1.heads, -1))
+    if graphs.frequency_weights is not None:
+        importance = importance * graphs.frequency_weights
+    # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
+    bound = importance.detach().abs().amax(1) * (longest * ROUNDING_MARGIN)
+    return PhiTable(importance.T, phi1.linear_pieces(-bound, bound))
 
 
 @dataclass(frozen=True, eq=False)
