@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from eigenformer.spectrum import edges_of, node_degrees
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +65,10 @@ class RaggedGraphs:
             frequency_weights=_weights(data, values),
         )
 
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> RaggedGraphs:
+        """Returns the same graphs on another device."""
+        return moved(self, device, non_blocking)
+
     @property
     def num_graphs(self) -> int:
         return len(self.sizes)
@@ -80,6 +88,22 @@ class RaggedGraphs:
             return edge_attr
         out = edge_attr.new_zeros(self.edge_index.size(1), *edge_attr.shape[1:])
         return out.index_add(0, self.edge_slot, edge_attr)
+
+
+T = TypeVar("T", bound="DataclassInstance")
+
+
+def moved(x: T, device: torch.device | str, non_blocking: bool = False) -> T:
+    """Returns a copy of a dataclass with all its tensors on another device."""
+    tensors = {f.name: getattr(x, f.name) for f in fields(x)}
+    return replace(
+        x,
+        **{
+            name: value.to(device, non_blocking=non_blocking)
+            for name, value in tensors.items()
+            if isinstance(value, Tensor)
+        },
+    )
 
 
 def name_graph(rows: Tensor, graph_of_row: Tensor) -> str:

@@ -3,7 +3,7 @@
 ``literal`` follows the paper's equations line by line and is the oracle of all tests. ``torch``
 is exact as well: it evaluates φ₁ through its linear pieces and groups graphs by size. ``native``
 computes the same in compiled code, for float32 on the CPU, and is the default if it is available.
-Each kernel reports what it supports.
+``triton`` does so on GPUs, and is the default there if it agrees with ``literal`` on the GPU. Each kernel reports what it supports.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def choose_kernel(request: Request, backend: Backend = "auto") -> type[Attention
 
     Raises an error if the named kernel is not available on this machine.
     """
-    order = KERNELS
+    named: list[type[AttentionKernel]] = []
     if backend != "auto":
         named = [kernel for kernel in KERNELS if kernel.name == backend]
         if not named:
@@ -46,9 +46,9 @@ def choose_kernel(request: Request, backend: Backend = "auto") -> type[Attention
         reason = named[0].unavailable()
         if reason is not None:
             raise ValueError(f"backend: '{backend}': {reason}")
-        order = (*named, *KERNELS)
-    reasons = {kernel: why_not(kernel, request) for kernel in order}
-    return next(kernel for kernel, reason in reasons.items() if reason is None)
+        if why_not(named[0], request) is None:
+            return named[0]
+    return next(k for k in KERNELS if (why_not(k, request) or k.doubts(request)) is None)
 
 
 def why_not(kernel: type[AttentionKernel], request: Request) -> str | None:

@@ -66,6 +66,7 @@ class Request:
         psi: ψ, see :class:`AttentionTerms`.
         keep: Whether the factors of dropout are given instead of random.
         return_attention: Whether the attention weights are returned.
+        channels: C, the width of a head.
     """
 
     dtype: torch.dtype = torch.float32
@@ -73,6 +74,7 @@ class Request:
     psi: ScalarFunction | None = None
     keep: bool = False
     return_attention: bool = False
+    channels: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +202,14 @@ class AttentionKernel(ABC):
     @classmethod
     def unsupported(cls, request: Request) -> str | None:
         """Returns why the kernel cannot fulfil the request; None if it can."""
+        return None
+
+    @classmethod
+    def doubts(cls, request: Request) -> str | None:
+        """Returns why ``auto`` must not select the kernel although it supports the request.
+
+        None if there is no doubt.
+        """
         return None
 
     def tables(

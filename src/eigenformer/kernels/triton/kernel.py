@@ -22,7 +22,7 @@ from eigenformer.kernels.base import (
     signed_sqrt,
 )
 from eigenformer.kernels.torch import TorchAttention
-from eigenformer.kernels.triton.layout import count_parts, make_layout
+from eigenformer.kernels.triton.layout import MOST_CHANNELS, count_parts, make_layout
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 
@@ -78,7 +78,18 @@ class TritonAttention(AttentionKernel):
             return "it draws the factors of dropout itself and takes none"
         if request.return_attention:
             return "it never stores the attention weights and so cannot return them"
+        if request.channels > MOST_CHANNELS:
+            return f"its heads have at most {MOST_CHANNELS} channels, not {request.channels}"
         return None
+
+    @classmethod
+    def doubts(cls, request: Request) -> str | None:
+        from eigenformer.kernels.triton.comparison import disagreement
+
+        if request.device == "cuda" and not torch.cuda.is_available():
+            return "there is no GPU to compare it with 'literal' on"
+        index = torch.cuda.current_device() if request.device == "cuda" else None
+        return disagreement(torch.device(request.device, index))
 
     @cached_property
     def fallback(self) -> TorchAttention:
@@ -98,6 +109,7 @@ class TritonAttention(AttentionKernel):
             terms.psi,
             keep is not None,
             return_attention,
+            terms.channels,
         )
         if self.unsupported(request) is not None:
             return self.fallback.attend(terms, dropout, keep, return_attention)

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from eigenformer.kernels.triton import backward, edges, forward
-from eigenformer.kernels.triton.layout import BLOCK, Layout
+from eigenformer.kernels.triton.layout import BLOCK, MOST_CHANNELS, Layout
 from eigenformer.kernels.triton.tiles import FREQUENCIES
 
-NUM_WARPS, NUM_STAGES = 4, 1
-"""Warps of a program, and stages of its loops. No kernel spills registers with these."""
+THREADS = 256
+"""Threads of a program: 8 warps of NVIDIA's GPUs, 4 of AMD's. So no kernel spills registers."""
 # Rows of shared edge terms are summed by about this many programs.
 _PROGRAMS = 256
-_OPTIONS = {"num_warps": NUM_WARPS, "num_stages": NUM_STAGES}
+_OPTIONS = {"num_warps": THREADS // (64 if torch.version.hip else 32), "num_stages": 1}
 
 
 class Inputs(NamedTuple):
@@ -101,8 +101,7 @@ class Inputs(NamedTuple):
 
     def sizes(self) -> dict[str, Any]:
         """Returns the size of tiles, and with how many warps they are computed."""
-        channels = self.values.size(2)
-        wide = max(16, 1 << (channels - 1).bit_length())
+        wide = 16 if self.values.size(2) <= 16 else MOST_CHANNELS
         return {"BLOCK": BLOCK, "CHANNELS": wide, **_OPTIONS}
 
 

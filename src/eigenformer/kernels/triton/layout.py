@@ -13,6 +13,8 @@ from eigenformer.ragged import RaggedGraphs
 
 BLOCK = 32
 """Rows and columns of a tile."""
+MOST_CHANNELS = 32
+"""The widest heads that fit the registers of a program beside its tiles."""
 
 
 class Layout(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-FREQUENCIES = 32
+FREQUENCIES = 16
 """Frequencies that are multiplied at a time."""
 NO_FEATURES, IDENTITY, SIGNED_SQRT = 0, 1, 2
 """Values of ψ."""
