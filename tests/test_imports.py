@@ -14,7 +14,7 @@ PACKAGE = Path(eigenformer.__file__).parent
 
 # From the first room to the last. Modules that share a line may import each other.
 ROOMS = (
-    ("options", "nearest", "lazy", "files", "reporting"),
+    ("options", "nearest", "lazy", "files", "reporting", "transfer"),
     ("config",),
     ("targets",),
     ("spectrum", "lanczos", "scalar_mlp", "ragged", "frequencies"),

@@ -11,6 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from eigenformer.kernels.products import exact_products
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import LinearPieces, ScalarMLP
@@ -148,14 +149,12 @@ class AttentionTerms:
         """Returns ψ(q_i·k_j / √C) for all pairs of ``[…, n, C]`` queries and keys.
 
         The signed square root is so steep at 0 that the last digit of a float32 product changes
-        its gradient by 1e-3. The product is therefore computed in float64, which makes it exact to
-        the last digit of float32.
+        its gradient by 1e-3. The product is therefore exact to the last digit of float32.
         """
         scale = 1 / math.sqrt(self.channels)
         if self.psi is None:
             return queries @ keys.mT * scale
-        product = queries.double() @ keys.double().mT * scale
-        return self.psi(product.to(queries.dtype))
+        return self.psi(exact_products(queries, keys, scale))
 
     def to(self, dtype: torch.dtype) -> AttentionTerms:
         """Returns the same terms with all tensors converted to ``dtype``."""

@@ -37,5 +37,5 @@ def dropped(a, b, column, threshold):
 def keep(x, a, b, column, threshold, keep_scale, DROPOUT: tl.constexpr):
     """Returns weights x after dropout."""
     if DROPOUT:
-        return tl.where(dropped(a, b, column, threshold), 0.0, x * keep_scale)
+        x = tl.where(dropped(a, b, column, threshold), 0.0, x * keep_scale)
     return x

@@ -18,18 +18,18 @@ def edge_value(edge_values, edge_coefficients, kind, there, heads, channels, fac
     """Returns w_ij of some edges, [BLOCK, CHANNELS]."""
     head = tl.program_id(1)
     c = tl.arange(0, CHANNELS)
-    if not FACTORS:
-        at = (kind * heads + head) * channels
+    value = tl.zeros((BLOCK, CHANNELS), tl.float32)
+    if FACTORS:
+        for f in range(factors):
+            a = tl.load(edge_coefficients + kind * factors + f, mask=there, other=0.0)
+            at = (f * heads + head) * channels + c
+            shared = tl.load(edge_values + at, mask=c < channels, other=0.0).to(tl.float32)
+            value += a.to(tl.float32)[:, None] * shared[None, :]
+    else:
+        row = (kind * heads + head) * channels
         inside = there[:, None] & (c < channels)[None, :]
-        value = tl.load(edge_values + at[:, None] + c[None, :], mask=inside, other=0.0)
-        return value.to(tl.float32)
-    total = tl.zeros((BLOCK, CHANNELS), tl.float32)
-    for f in range(factors):
-        a = tl.load(edge_coefficients + kind * factors + f, mask=there, other=0.0).to(tl.float32)
-        at = (f * heads + head) * channels + c
-        shared = tl.load(edge_values + at, mask=c < channels, other=0.0).to(tl.float32)
-        total += a[:, None] * shared[None, :]
-    return total
+        value += tl.load(edge_values + row[:, None] + c[None, :], mask=inside, other=0.0)
+    return value
 
 
 @triton.jit(do_not_specialize=["nodes", "factors", "threshold"])

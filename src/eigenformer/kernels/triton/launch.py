@@ -16,9 +16,16 @@ from eigenformer.kernels.triton.tiles import FREQUENCIES
 
 THREADS = 256
 """Threads of a program: 8 warps of NVIDIA's GPUs, 4 of AMD's. So no kernel spills registers."""
+REGISTERS = 255
+"""Registers that a thread of NVIDIA's GPUs may have."""
 # Rows of shared edge terms are summed by about this many programs.
 _PROGRAMS = 256
-_OPTIONS = {"num_warps": THREADS // (64 if torch.version.hip else 32), "num_stages": 1}
+# Without a limit, NVIDIA's compiler spills registers so that more programs run side by side.
+_OPTIONS = (
+    {"num_warps": THREADS // 64, "num_stages": 1}
+    if torch.version.hip
+    else {"num_warps": THREADS // 32, "num_stages": 1, "maxnreg": REGISTERS}
+)
 
 
 class Inputs(NamedTuple):

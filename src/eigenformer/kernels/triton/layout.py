@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from eigenformer.ragged import RaggedGraphs
+from eigenformer.transfer import on_device
 
 BLOCK = 32
 """Rows and columns of a tile."""
@@ -58,16 +59,16 @@ def make_layout(graphs: RaggedGraphs) -> tuple[Layout, Tensor]:
     entries = _first([n * k for n, k in zip(sizes, counts, strict=True)])
     source, target = graphs.edge_index
     order = (target * graphs.num_nodes + source).argsort()
-    first_node = _to(_first(sizes), device, torch.int32)
+    first_node = on_device(_first(sizes), device, torch.int32)
     local = source - first_node[graphs.node_graph[source]]
     nodes = torch.arange(graphs.num_nodes + 1, device=device)
     layout = Layout(
-        blocks=_to(blocks, device, torch.int32),
+        blocks=on_device(blocks, device, torch.int32),
         first_node=first_node,
-        first_frequency=_to(_first(counts), device, torch.int32),
-        first_entry=_to(entries[:-1], device),
-        first_part=_to(parts[:-1], device),
-        first_part_of_graph=_to(of_graph, device),
+        first_frequency=on_device(_first(counts), device, torch.int32),
+        first_entry=on_device(entries[:-1], device, torch.int64),
+        first_part=on_device(parts[:-1], device, torch.int64),
+        first_part_of_graph=on_device(of_graph, device, torch.int64),
         node_graph=graphs.node_graph.int(),
         first_edge=torch.searchsorted(target[order], nodes).int(),
         edge_source=local[order].int(),
@@ -86,8 +87,3 @@ def _first(counts: Sequence[int]) -> list[int]:
     """Returns where each item starts, followed by where the last one ends."""
     return [0, *accumulate(counts)]
 
-
-def _to(numbers: Sequence[object], device: torch.device, dtype: torch.dtype = torch.int64) -> Tensor:
-    """Copies numbers to the device without waiting for it."""
-    tensor = torch.tensor(numbers, dtype=dtype)
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor

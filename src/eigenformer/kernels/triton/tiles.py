@@ -126,44 +126,46 @@ def feature_products(
     ψ' is so steep at 0 that the last digit of the product matters: the product is then a sum of
     exact products with the rounding errors of that sum, as exact as in float64.
     """
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    rest = tl.zeros((BLOCK, BLOCK), tl.float32)
     if PSI == 1:
         q = load_rows(queries, node, i, nodes, heads, channels, CHANNELS)
         k = load_rows(keys, node, j, nodes, heads, channels, CHANNELS)
-        return tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-    total = tl.zeros((BLOCK, BLOCK), tl.float32)
-    rest = tl.zeros((BLOCK, BLOCK), tl.float32)
-    head = tl.program_id(1)
-    at_i = ((node + i).to(tl.int64) * heads + head) * channels
-    at_j = ((node + j).to(tl.int64) * heads + head) * channels
-    for c in range(channels):
-        q = tl.load(queries + at_i + c, mask=i < nodes, other=0.0).to(tl.float32)[:, None]
-        k = tl.load(keys + at_j + c, mask=j < nodes, other=0.0).to(tl.float32)[None, :]
-        q_upper, q_lower = halves(q)
-        k_upper, k_lower = halves(k)
-        product = q_upper * k_upper
-        sum_ = total + product
-        part = sum_ - total
-        rest += (total - (sum_ - part)) + (product - part)
-        rest += q_upper * k_lower + q_lower * k_upper + q_lower * k_lower
-        total = sum_
+        total = tl.dot(q, tl.trans(k), total, input_precision="ieee")
+    else:
+        head = tl.program_id(1)
+        at_i = ((node + i).to(tl.int64) * heads + head) * channels
+        at_j = ((node + j).to(tl.int64) * heads + head) * channels
+        for c in range(channels):
+            query = tl.load(queries + at_i + c, mask=i < nodes, other=0.0).to(tl.float32)
+            key = tl.load(keys + at_j + c, mask=j < nodes, other=0.0).to(tl.float32)
+            q_upper, q_lower = halves(query[:, None])
+            k_upper, k_lower = halves(key[None, :])
+            product = q_upper * k_upper
+            sum_ = total + product
+            part = sum_ - total
+            rest += (total - (sum_ - part)) + (product - part)
+            rest += q_upper * k_lower + q_lower * k_upper + q_lower * k_lower
+            total = sum_
     return (total + rest) * scale
 
 
 @triton.jit
 def psi_of(x, PSI: tl.constexpr):
     """Returns ψ(x)."""
-    if PSI == 1:
-        return x
-    return x / tl.sqrt(tl.abs(x) + _PSI_EPSILON)
+    if PSI == 2:
+        x = x / tl.sqrt(tl.abs(x) + _PSI_EPSILON)
+    return x
 
 
 @triton.jit
 def psi_slope(x, PSI: tl.constexpr):
     """Returns ψ'(x) = r - |x| r³ / 2 with r = 1 / √(|x| + ε)."""
-    if PSI == 1:
-        return tl.full(x.shape, 1.0, tl.float32)
-    inverse = 1.0 / (tl.abs(x) + _PSI_EPSILON)
-    return tl.sqrt(inverse) * (1.0 - 0.5 * tl.abs(x) * inverse)
+    slope = tl.full(x.shape, 1.0, tl.float32)
+    if PSI == 2:
+        inverse = 1.0 / (tl.abs(x) + _PSI_EPSILON)
+        slope = tl.sqrt(inverse) * (1.0 - 0.5 * tl.abs(x) * inverse)
+    return slope
 
 
 @triton.jit
