@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     from eigenformer.speed import WORKLOADS, growth, steps
     from eigenformer.speed.batches import find_archive
 
-    cache_dir = workspace_of(arguments).cache_dir
+    cache_dir, device = workspace_of(arguments).cache_dir, device_of(arguments)
     archives: dict[str, str | None] = {}
     for name in arguments.workloads or WORKLOADS:
         if name not in WORKLOADS:
@@ -48,14 +48,19 @@ def run(arguments: argparse.Namespace) -> None:
         archives[name] = None if found is None else str(found)
         graphs = "random graphs" if found is None else found.name
         print(f"{name}: {WORKLOADS[name].graphs} graphs of {graphs}")
+        if device != "cpu":
+            print(f"  {_reported(WORKLOADS[name].preset)}")
     report: dict[str, list[dict[str, Any]]] = {"steps": [], "growth": []}
-    print("\nForward, backward and optimiser: processor seconds, wall-clock seconds, megabytes.\n")
-    print("| batch | threads | model | parameters | processor s | wall s | memory MB | literal / |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("\nForward, backward and optimiser: processor seconds, wall-clock seconds, megabytes.")
+    if device != "cpu":
+        print(f"On {_gpu_name(device)}: seconds between its events; megabytes of PyTorch's allocator.")
+    print("\n| batch | threads | model | parameters | processor s | wall s | memory MB | literal / |"
+          + " GPU s |" * (device != "cpu"))  # fmt: skip
+    print("|" + " --- |" * (8 + (device != "cpu")))
     for name, archive in archives.items():
         for threads in arguments.threads:
-            report["steps"] += _table(list(steps({name: archive}, [threads])), arguments)
-    if not arguments.no_growth:
+            report["steps"] += _table(list(steps({name: archive}, [threads], device)), arguments)
+    if not arguments.no_growth and device == "cpu":
         print("\n| grows with | | model | processor s | memory MB |")
         print("| --- | --- | --- | --- | --- |")
         for name, value, setup in growth():
@@ -66,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output:
         arguments.output.mkdir(parents=True, exist_ok=True)
         (arguments.output / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
-        if not arguments.no_growth:
+        if report["growth"]:
             _plot(report["growth"], arguments.output / "growth.svg")
 
 
@@ -103,8 +108,35 @@ def _best(setups: list[Setup], arguments: argparse.Namespace) -> list[Measuremen
 
 
 def _cells(found: Measurement, literal: Measurement | None) -> str:
-    ratio = f"{literal.cpu / found.cpu:.1f}" if literal else ""
-    return f"{found.parameters} | {found.cpu:.3f} | {found.wall:.3f} | {found.memory:.0f} | {ratio}"
+    whole = (lambda x: x.cpu) if found.gpu is None else (lambda x: x.gpu)
+    ratio = f"{whole(literal) / whole(found):.1f}" if literal else ""
+    gpu = "" if found.gpu is None else f" | {found.gpu:.4f}"
+    times = f"{found.cpu:.3f} | {found.wall:.3f}"
+    return f"{found.parameters} | {times} | {found.memory:.0f} | {ratio}{gpu}"
+
+
+def device_of(arguments: argparse.Namespace) -> str:
+    """Returns the name of the device to measure on."""
+    return str(getattr(arguments, "device", None) or "cpu")
+
+
+def _gpu_name(device: str) -> str:
+    import torch
+
+    return torch.cuda.get_device_name(device)
+
+
+def _reported(preset: str) -> str:
+    """Returns what the paper reports for a preset, in words."""
+    from eigenformer.config import load_preset
+
+    paper = load_preset(preset).paper
+    if paper is None:
+        return f"the paper reports nothing for {preset}"
+    return (
+        f"the paper: {paper.epoch_seconds:g} s an epoch, {paper.memory_gb:g} GB at most, on an "
+        f"{paper.accelerator} ({preset})"
+    )
 
 
 def _record(name: str, value: int, model: str, found: Measurement | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from eigenformer.config import EigenformerConfig, load_preset
 
 BACKENDS = ("literal", "torch", "native")
+GPU_BACKENDS = ("literal", "torch", "triton")
 PEERS = ("gps", "gated", "gine")
 
 
@@ -49,7 +50,7 @@ class Setup:
     """One measurement.
 
     Args:
-        model: ``literal``, ``torch``, ``native`` or one of the peers.
+        model: ``literal``, ``torch``, ``native``, ``triton`` or one of the peers.
         workload: Name of the workload.
         archive: Folder of the prepared archive with the graphs; None for random graphs.
         threads: Number of threads of PyTorch, which the native kernel also uses.
@@ -59,6 +60,7 @@ class Setup:
         nodes: Number of nodes of a single graph that replaces the graphs of the workload; it has
             at most 64 frequencies.
         changes: Settings that replace those of the preset's model.
+        device: The device to measure on.
     """
 
     model: str
@@ -69,6 +71,7 @@ class Setup:
     part: str = "step"
     nodes: int | None = None
     changes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    device: str = "cpu"
 
     def config(self) -> EigenformerConfig:
         """Returns the architecture that is measured, or that the peers are compared with."""
@@ -77,16 +80,19 @@ class Setup:
         return config
 
 
-def steps(archives: dict[str, str | None], threads: Sequence[int]) -> Iterator[Setup]:
+def steps(
+    archives: dict[str, str | None], threads: Sequence[int], device: str = "cpu"
+) -> Iterator[Setup]:
     """Yields a training step of every model on every workload.
 
     ``archives`` maps each workload to its archive, or to None for random graphs.
     """
+    backends = BACKENDS if device == "cpu" else GPU_BACKENDS
     for workload, archive in archives.items():
         for count in threads:
-            for model in (*BACKENDS, *PEERS):
+            for model in (*backends, *PEERS):
                 repeats = 1 if model == "literal" else 5
-                yield Setup(model, workload, archive, count, repeats)
+                yield Setup(model, workload, archive, count, repeats, device=device)
 
 
 def growth() -> Iterator[tuple[str, int, Setup]]:

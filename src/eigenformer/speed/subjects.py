@@ -43,7 +43,9 @@ class _Attention(nn.Module):
         )
 
     def forward(self, data: Data) -> Tensor:
-        x = torch.ones(data.num_nodes or 0, self.attention.channels, requires_grad=True)
+        device = data.eigenvectors.device
+        size = data.num_nodes or 0, self.attention.channels
+        x = torch.ones(size, device=device, requires_grad=True)
         return self.attention(x, data)
 
 
@@ -59,7 +61,8 @@ class _Peer(nn.Module):
 
     def forward(self, data: Data) -> Tensor:
         if id(data) not in self.features:  # made once per batch, not in every step
-            x, edges = (torch.randn(n or 0, self.width) for n in (data.num_nodes, data.num_edges))
+            device, counts = data.edge_index.device, (data.num_nodes, data.num_edges)
+            x, edges = (torch.randn(n or 0, self.width, device=device) for n in counts)
             self.features[id(data)] = x, edges
         x, edges = self.features[id(data)]
         return self.layers(x, data.edge_index, edges, data.batch)

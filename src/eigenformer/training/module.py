@@ -80,7 +80,14 @@ class TrainingModule(pl.LightningModule):
 
     def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
         # Checked on the CPU, where it was made: a step on a GPU reads nothing back.
-        return self.model.check(batch) if isinstance(self.model, Model) else batch
+        batch = self.model.check(batch) if isinstance(self.model, Model) else batch
+        return batch.pin_memory() if self.device.type == "cuda" else batch
+
+    def transfer_batch_to_device(
+        self, batch: Batch, device: torch.device, dataloader_idx: int
+    ) -> Batch:
+        # From pinned memory, nobody waits for the copy.
+        return batch.to(device, non_blocking=device.type == "cuda")
 
     def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         sums, counts = self._step("train", batch)
