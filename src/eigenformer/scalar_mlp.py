@@ -9,7 +9,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-
 ROOM_FOR_KNOTS = 4096
 """Networks that can have more knots than this are asked for their number."""
 

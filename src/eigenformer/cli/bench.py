@@ -53,7 +53,9 @@ def run(arguments: argparse.Namespace) -> None:
     report: dict[str, list[dict[str, Any]]] = {"steps": [], "growth": []}
     print("\nForward, backward and optimiser: processor seconds, wall-clock seconds, megabytes.")
     if device != "cpu":
-        print(f"On {_gpu_name(device)}: seconds between its events; megabytes of PyTorch's allocator.")
+        print(
+            f"On {_gpu_name(device)}: seconds between its events; megabytes of PyTorch's allocator."
+        )
     print("\n| batch | threads | model | parameters | processor s | wall s | memory MB | literal / |"
           + " GPU s |" * (device != "cpu"))  # fmt: skip
     print("|" + " --- |" * (8 + (device != "cpu")))

@@ -1,6 +1,6 @@
 """Compiles every kernel ahead of time, without a GPU, and reads what it needs of one.
 
-    python -m tests.kernels.triton.compiling    prints the table of docs/performance.md
+python -m tests.kernels.triton.compiling    prints the table of docs/performance.md
 """
 
 from __future__ import annotations
@@ -32,13 +32,36 @@ TARGETS = {
 SHARED_MEMORY = {"sm_80": 163 * 1024, "sm_90": 227 * 1024, "gfx942": 64 * 1024}
 """Shared memory that a program may have, in bytes."""
 
-INTEGERS = (
-    "blocks first_node first_frequency node_graph first_edge edge_source edge_target edge_kind"
-).split()
-LONG_INTEGERS = "first_entry first_part first_part_of_graph by_kind first_of_kind seed".split()
-NUMBERS = (
-    "heads channels segments piece_steps edge_steps threshold nodes factors edges splits"
-).split()
+INTEGERS = [
+    "blocks",
+    "first_node",
+    "first_frequency",
+    "node_graph",
+    "first_edge",
+    "edge_source",
+    "edge_target",
+    "edge_kind",
+]
+LONG_INTEGERS = [
+    "first_entry",
+    "first_part",
+    "first_part_of_graph",
+    "by_kind",
+    "first_of_kind",
+    "seed",
+]
+NUMBERS = [
+    "heads",
+    "channels",
+    "segments",
+    "piece_steps",
+    "edge_steps",
+    "threshold",
+    "nodes",
+    "factors",
+    "edges",
+    "splits",
+]
 
 Specialisation = tuple[str, Any, dict[str, Any]]
 """The name of a kernel, the kernel, and its constants."""
@@ -78,9 +101,9 @@ def specialisations(channels: tuple[int, ...] = (16,)) -> Iterator[Specialisatio
 
 def compile_for(target: str, kernel: Any, constants: dict[str, Any]) -> Needs:
     """Compiles a kernel to PTX and a cubin, or to AMD's code object."""
-    types = {name: "*i32" for name in INTEGERS} | {name: "*i64" for name in LONG_INTEGERS}
-    types |= {name: "i32" for name in NUMBERS} | {"scale": "fp32", "keep_scale": "fp32"}
-    types |= {name: "constexpr" for name in constants}
+    types = dict.fromkeys(INTEGERS, "*i32") | dict.fromkeys(LONG_INTEGERS, "*i64")
+    types |= dict.fromkeys(NUMBERS, "i32") | {"scale": "fp32", "keep_scale": "fp32"}
+    types |= dict.fromkeys(constants, "constexpr")
     signature = {name: types.get(name, "*fp32") for name in kernel.arg_names}
     gpu = TARGETS[target]
     options = {"num_warps": THREADS // gpu.warp_size, "num_stages": 1}
@@ -105,7 +128,9 @@ def _of_cubin(cubin: bytes) -> tuple[int, int]:
         file.flush()
         command = [str(tool), "-res-usage", file.name]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return _number(r"REG:(\d+)", text), _number(r"STACK:(\d+)", text) + _number(r"LOCAL:(\d+)", text)
+    return _number(r"REG:(\d+)", text), _number(r"STACK:(\d+)", text) + _number(
+        r"LOCAL:(\d+)", text
+    )
 
 
 def _number(pattern: str, text: str) -> int:

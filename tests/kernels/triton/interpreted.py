@@ -14,7 +14,6 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from eigenformer import Eigenformer, LaplacianSpectrum
-
 from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.kernels import (
     LiteralAttention,
@@ -144,7 +143,9 @@ def test_compilers_pass_through() -> None:
 def test_the_operator_is_registered_correctly() -> None:
     from eigenformer.kernels.triton import ops
 
-    example = Example.of(Case([3, 2], heads=1, channels=2, features=True, edge_logits=True, width=2))
+    example = Example.of(
+        Case([3, 2], heads=1, channels=2, features=True, edge_logits=True, width=2)
+    )
     given = TritonAttention(example.graphs).inputs(example.terms()[0], 0.0, torch.tensor(0))
     checks = ("test_schema", "test_autograd_registration", "test_faketensor")
     given = [x.detach().clone() if isinstance(x, Tensor) else x for x in given]

@@ -218,7 +218,9 @@ def _edge_gradients(
     rows = len(found[last])
     splits = max(1, _PROGRAMS // rows)
     kinds, order = x.edge_kind.sort(stable=True)
-    first = torch.searchsorted(kinds, torch.arange(rows + 1, device=kinds.device, dtype=kinds.dtype))
+    first = torch.searchsorted(
+        kinds, torch.arange(rows + 1, device=kinds.device, dtype=kinds.dtype)
+    )
     logits = None if mixed else gradients
     d_values = None if weights is None else d_out.new_empty(rows, splits, heads, channels)
     d_logits = None if logits is None else d_out.new_empty(rows, splits, heads)

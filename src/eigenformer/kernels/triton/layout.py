@@ -86,4 +86,3 @@ def count_parts(graphs: RaggedGraphs) -> int:
 def _first(counts: Sequence[int]) -> list[int]:
     """Returns where each item starts, followed by where the last one ends."""
     return [0, *accumulate(counts)]
-
