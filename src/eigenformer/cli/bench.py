@@ -56,9 +56,9 @@ def run(arguments: argparse.Namespace) -> None:
         print(
             f"On {_gpu_name(device)}: seconds between its events; megabytes of PyTorch's allocator."
         )
-    print("\n| batch | threads | model | parameters | processor s | wall s | memory MB | literal / |"
-          + " GPU s |" * (device != "cpu"))  # fmt: skip
-    print("|" + " --- |" * (8 + (device != "cpu")))
+    names = ["batch", "threads", "model", "parameters", "processor s", "wall s", "memory MB"]
+    names += ["literal /"] if device == "cpu" else ["literal /", "GPU s"]
+    print("\n| " + " | ".join(names) + " |\n|" + " --- |" * len(names))
     for name, archive in archives.items():
         for threads in arguments.threads:
             report["steps"] += _table(list(steps({name: archive}, [threads], device)), arguments)

@@ -3,7 +3,8 @@
 ``literal`` follows the paper's equations line by line and is the oracle of all tests. ``torch``
 is exact as well: it evaluates φ₁ through its linear pieces and groups graphs by size. ``native``
 computes the same in compiled code, for float32 on the CPU, and is the default if it is available.
-``triton`` does so on GPUs, and is the default there if it agrees with ``literal`` on the GPU. Each kernel reports what it supports.
+``triton`` does so on GPUs, and is the default there if it agrees with ``literal`` on the GPU.
+Each kernel reports what it supports.
 """
 
 from __future__ import annotations
