@@ -14,7 +14,17 @@ PACKAGE = Path(eigenformer.__file__).parent
 
 # From the first room to the last. Modules that share a line may import each other.
 ROOMS = (
-    ("options", "nearest", "limits", "lazy", "files", "reporting", "devices", "stopping"),
+    (
+        "options",
+        "nearest",
+        "limits",
+        "lazy",
+        "files",
+        "reporting",
+        "devices",
+        "stopping",
+        "transfer",
+    ),
     ("config",),
     ("targets",),
     ("spectrum", "lanczos", "scalar_mlp", "ragged", "frequencies"),

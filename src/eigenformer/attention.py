@@ -176,6 +176,7 @@ class SpectrumAwareAttention(nn.Module):
             psi=self._psi() if self.feature_attention else None,
             edges=self.edge_features,
             dropout=self.training and self.dropout > 0,
+            channels=self.channels // self.heads,
         )
 
     def _psi(self) -> ScalarFunction | None:

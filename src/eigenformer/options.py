@@ -2,11 +2,12 @@
 
 from typing import Literal
 
-Backend = Literal["auto", "literal", "torch", "native"]
+Backend = Literal["auto", "literal", "torch", "native", "triton"]
 """How attention is computed. ``literal`` is the oracle; ``auto`` is the fastest that fits."""
 
 KERNELS = {
     "native": "eigenformer.kernels.native:NativeAttention",
+    "triton": "eigenformer.kernels.triton:TritonAttention",
     "torch": "eigenformer.kernels.torch:TorchAttention",
     "literal": "eigenformer.kernels.literal:LiteralAttention",
 }

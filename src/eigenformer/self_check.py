@@ -43,12 +43,15 @@ class BackendCheck:
         return self.error < TOLERANCE
 
 
-def check_backends(backends: Sequence[Backend], seconds: float = 10.0) -> list[BackendCheck]:
+def check_backends(
+    backends: Sequence[Backend], seconds: float = 10.0, device: str = "cpu"
+) -> list[BackendCheck]:
     """Compares the outputs and all gradients of backends with ``literal``, on models like presets.
 
     Args:
         backends: The backends to compare.
         seconds: The approximate time limit. Every preset is compared at least once.
+        device: The device to compute on.
     """
     found: dict[Backend, list[float]] = {backend: [] for backend in backends}
     cases, end = 0, time.perf_counter() + seconds
@@ -59,7 +62,8 @@ def check_backends(backends: Sequence[Backend], seconds: float = 10.0) -> list[B
             # the fourth digit of the gradient.
             settings: dict[str, Any] = {"layers": 2, "psi": "identity"}
             model = Eigenformer.from_preset(_PRESETS[cases % len(_PRESETS)], **settings).eval()
-            batch = _batch(model)
+            batch = _batch(model).to(device)
+            model = model.to(device)
         oracle = _results(model, batch, "literal")
         for backend, errors in found.items():
             # Another kernel would take over what this one does not support.
@@ -104,6 +108,6 @@ def _results(model: Eigenformer, batch: Batch, backend: Backend) -> list[Tensor]
     model.backend = backend
     model.zero_grad()
     out = model(batch)
-    (out * torch.linspace(-1, 1, out.numel()).view_as(out)).sum().backward()
+    (out * torch.linspace(-1, 1, out.numel(), device=out.device).view_as(out)).sum().backward()
     gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
     return [out.detach().flatten(), torch.cat(gradients)]

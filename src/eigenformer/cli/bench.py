@@ -51,17 +51,21 @@ def run(arguments: argparse.Namespace) -> None:
         archives[name] = None if found is None else str(found)
         graphs = "random graphs" if found is None else found.name
         print(f"{name}: {WORKLOADS[name].graphs} graphs of {graphs}")
+        if device != "cpu":
+            print(f"  {_reported(WORKLOADS[name].preset)}")
     results: dict[str, list[dict[str, Any]]] = {"steps": [], "growth": []}
-    print(
-        f"\nForward, backward and optimiser on {device}: processor seconds, wall-clock seconds, "
-        f"megabytes.\n"
-    )
-    print("| batch | threads | model | parameters | processor s | wall s | memory MB | literal / |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("\nForward, backward and optimiser: processor seconds, wall-clock seconds, megabytes.")
+    if device != "cpu":
+        print(
+            f"On {_gpu_name(device)}: seconds between its events; megabytes of PyTorch's allocator."
+        )
+    names = ["batch", "threads", "model", "parameters", "processor s", "wall s", "memory MB"]
+    names += ["literal /"] if device == "cpu" else ["literal /", "GPU s"]
+    print("\n| " + " | ".join(names) + " |\n|" + " --- |" * len(names))
     for name, archive in archives.items():
         for threads in arguments.threads:
             results["steps"] += _table(list(steps({name: archive}, [threads], device)), arguments)
-    if not arguments.no_growth:
+    if not arguments.no_growth and device == "cpu":
         print("\n| grows with | | model | processor s | memory MB |")
         print("| --- | --- | --- | --- | --- |")
         for name, value, setup in growth(device):
@@ -72,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output:
         arguments.output.mkdir(parents=True, exist_ok=True)
         (arguments.output / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
-        if not arguments.no_growth:
+        if results["growth"]:
             _plot(results["growth"], arguments.output / "growth.svg")
 
 
@@ -109,8 +113,30 @@ def _best(setups: list[Setup], arguments: argparse.Namespace) -> list[Measuremen
 
 
 def _cells(found: Measurement, literal: Measurement | None) -> str:
-    ratio = f"{literal.cpu / found.cpu:.1f}" if literal else ""
-    return f"{found.parameters} | {found.cpu:.3f} | {found.wall:.3f} | {found.memory:.0f} | {ratio}"
+    whole = (lambda x: x.cpu) if found.gpu is None else (lambda x: x.gpu)
+    ratio = f"{whole(literal) / whole(found):.1f}" if literal else ""
+    gpu = "" if found.gpu is None else f" | {found.gpu:.4f}"
+    times = f"{found.cpu:.3f} | {found.wall:.3f}"
+    return f"{found.parameters} | {times} | {found.memory:.0f} | {ratio}{gpu}"
+
+
+def _gpu_name(device: str) -> str:
+    import torch
+
+    return torch.cuda.get_device_name(device)
+
+
+def _reported(preset: str) -> str:
+    """Returns what the paper reports for a preset, in words."""
+    from eigenformer.config import load_preset
+
+    paper = load_preset(preset).paper
+    if paper is None:
+        return f"the paper reports nothing for {preset}"
+    return (
+        f"the paper: {paper.epoch_seconds:g} s an epoch, {paper.memory_gb:g} GB at most, on an "
+        f"{paper.accelerator} ({preset})"
+    )
 
 
 def _record(name: str, value: int, model: str, found: Measurement | None) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, overload
 
@@ -21,7 +23,7 @@ from eigenformer.layer import DegreeScaler, EigenformerLayer
 from eigenformer.models.base import Model, Parts
 from eigenformer.node_potentials import NodePotentials
 from eigenformer.parts import Part, make_head
-from eigenformer.ragged import RaggedGraphs
+from eigenformer.ragged import Checked, RaggedGraphs
 
 
 class Embedding(NamedTuple):
@@ -201,6 +203,13 @@ class Eigenformer(Model):
     def embed(self, batch: Data) -> Embedding:
         """Returns the representations of graphs and nodes before the head."""
         return self._represent(*self._prepare(batch))
+
+    def check(self, batch: Data) -> Data:
+        result = copy.copy(batch)
+        found = Checked.of(batch)
+        self.features(batch, found.node_graph)
+        result.checked = replace(found, features=True)
+        return result
 
     @torch.compiler.disable
     def _prepare(self, batch: Data) -> tuple[Tensor, Tensor | None, AttentionKernel]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from eigenformer.config import EigenformerConfig, load_preset
 from eigenformer.devices import resolve_device
-from eigenformer.kernels import KERNELS, Request
+from eigenformer.kernels import KERNELS, Request, why_not
 
 BACKENDS = tuple(kernel.name for kernel in reversed(KERNELS))
 PEERS = ("gps", "gated", "gine")
@@ -51,7 +51,7 @@ class Setup:
     """One measurement.
 
     Args:
-        model: ``literal``, ``torch``, ``native`` or one of the peers.
+        model: ``literal``, ``torch``, ``native``, ``triton`` or one of the peers.
         workload: Name of the workload.
         archive: Folder of the prepared archive with the graphs; None for random graphs.
         threads: Number of threads of PyTorch, which the native kernel also uses.
@@ -131,8 +131,9 @@ def computes(setup: Setup) -> bool:
         features=config.feature_attention,
         edges=config.edge_encoder is not None and setup.part == "step",
         dropout=config.attention_dropout > 0,
+        channels=config.hidden_dim // config.heads,
     )
-    return kernels[setup.model].unsupported(request) is None
+    return why_not(kernels[setup.model], request) is None
 
 
 def literal_gigabytes(setup: Setup) -> float:

@@ -69,7 +69,8 @@ class NumberTarget(Target):
         """Converts targets from the user's units to the standardised values of the model."""
         if not self.mean:
             return targets
-        return (targets - targets.new_tensor(self.mean)) / targets.new_tensor(self.scale)
+        mean, scale = self._units(targets)
+        return (targets - mean) / scale
 
     def restore(self, predictions: Tensor) -> Tensor:
         """Converts the model's standardised predictions to the user's units.
@@ -80,8 +81,16 @@ class NumberTarget(Target):
             return predictions
         if self._is_fine:
             predictions = predictions.double()
-        scale, mean = predictions.new_tensor(self.scale), predictions.new_tensor(self.mean)
+        mean, scale = self._units(predictions)
         return predictions * scale + mean
+
+    def _units(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        from eigenformer.transfer import on_device
+
+        return (
+            on_device(self.mean, like.device, like.dtype),
+            on_device(self.scale, like.device, like.dtype),
+        )
 
     def fitted(self, values: np.ndarray) -> Self:
         if not len(values):
@@ -117,8 +126,9 @@ class NumberTarget(Target):
     def loss_sums(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         targets = self.standardise(targets)
         known = self.known(targets)
-        predictions, targets = predictions[known], targets[known]
-        losses = (predictions - targets.to(predictions.dtype)).abs()
+        # A mask, not a selection, whose size a GPU would have to tell the CPU.
+        errors = predictions - targets.nan_to_num().to(predictions.dtype)
+        losses = errors.abs().where(known, errors.new_zeros(()))
         return losses.sum().view(1), known.sum().view(1)
 
     def make_metric(self, name: str) -> Metric:

@@ -16,12 +16,14 @@ from torch_geometric.data import Batch
 from eigenformer.config import TrainingConfig
 from eigenformer.data.fields import SPLITS
 from eigenformer.frequencies import sample_for
+from eigenformer.models import Model
 from eigenformer.targets import Target
 from eigenformer.training.averaging import moving_average
 from eigenformer.training.modes import freeze_norms, recompute_statistics
 from eigenformer.training.schedule import learning_rate_factor, warmup_steps
 from eigenformer.training.scores import MeanLoss, Score, full_precision
 from eigenformer.training.seeding import derived_seed
+from eigenformer.transfer import widened
 
 
 class TrainingError(ValueError):
@@ -87,9 +89,20 @@ class TrainingModule(pl.LightningModule):
         place = (self.current_epoch, batch_idx, self.global_rank)
         torch.manual_seed(derived_seed(self.seed, "step", *place))
 
+    def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
+        # Checked on the CPU, where it was made: a step on a GPU reads nothing back.
+        batch = self.model.check(batch) if isinstance(self.model, Model) else batch
+        return batch.pin_memory() if self.device.type == "cuda" else batch
+
+    def transfer_batch_to_device(
+        self, batch: Batch, device: torch.device, dataloader_idx: int
+    ) -> Batch:
+        # From pinned memory, nobody waits for the copy.
+        return batch.to(device, non_blocking=device.type == "cuda")
+
     def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         sums, counts = self._step("train", batch)
-        all_sums, all_counts = self._total(torch.stack([sums.detach().double(), counts.double()]))
+        all_sums, all_counts = self._total(torch.stack([widened(sums.detach()), widened(counts)]))
         # All processes compute the same number, so they stop together.
         whole = self.target.mean_loss(all_sums, all_counts)
         if not torch.isfinite(whole):
