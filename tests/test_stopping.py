@@ -72,3 +72,26 @@ def test_only_the_first_signal_interrupts(stop):
         signal.raise_signal(signal.SIGINT)
     signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGINT)
+
+
+_INTERRUPTED = """
+import threading, time
+import eigenformer.cli as cli
+
+def main():
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    try:
+        exec("raise KeyboardInterrupt")  # as in the middle of an import
+    except KeyboardInterrupt:
+        print("stopped")
+        return 130
+
+cli.main = main
+cli.program()
+"""
+
+
+def test_the_code_of_a_stop_does_not_depend_on_what_was_interrupted():
+    command = [sys.executable, "-c", _INTERRUPTED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "stopped\n", "")

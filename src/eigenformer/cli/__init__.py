@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 
@@ -57,6 +58,12 @@ def program() -> None:
     code = main()
     for number in (signal.SIGINT, signal.SIGTERM):  # there is nothing left to stop
         signal.signal(number, signal.SIG_IGN)
+    if code == STOPPED:
+        # At once: threads of libraries may work on, and Python itself would end with a signal
+        # instead of a code if `exec` was interrupted, as it often is during imports.
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(code)
     sys.exit(code)
 
 
