@@ -85,7 +85,7 @@ class MeanLoss(Metric):
             fn(self.sums)
         except TypeError:  # a device that has no float64
             self.sums, self.counts = self.sums.float(), self.counts.float()
-            self._defaults = {name: x.float() for name, x in self._defaults.items()}
+            self._defaults = {n: cast(Tensor, x).float() for n, x in self._defaults.items()}
         return super()._apply(fn, *args, **kwargs)
 
     def update(self, sums: Tensor, counts: Tensor) -> None:

@@ -169,7 +169,9 @@ def test_what_it_leaves_to_torch() -> None:
 
 def test_the_cpu_waits_for_nothing() -> None:
     """Outside of the kernels, which the interpreter runs by reading from tensors."""
-    example = Example.of(Case([4, 3], heads=1, channels=2, features=True, edge_logits=True, width=2))
+    example = Example.of(
+        Case([4, 3], heads=1, channels=2, features=True, edge_logits=True, width=2)
+    )
     terms, leaves = example.terms()
     with NoWaiting():
         out = TritonAttention(example.graphs).attend(terms, 0.5)[0]
