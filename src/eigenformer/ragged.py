@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -160,6 +160,7 @@ class Checked:
     def pin_memory(self) -> Checked:
         """Returns the same in memory from which copies to a GPU need no waiting. Called by PyG."""
         tensors = {f.name: getattr(self, f.name) for f in fields(self)}
+        pinned: dict[str, Any]
         pinned = {n: x.pin_memory() for n, x in tensors.items() if isinstance(x, Tensor)}
         return replace(self, **pinned)
 

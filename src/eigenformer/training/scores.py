@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -82,6 +82,14 @@ class MeanLoss(Metric):
         zeros = torch.zeros(target.loss_size, dtype=torch.float64)
         self.add_state("sums", zeros, dist_reduce_fx="sum")
         self.add_state("counts", zeros.clone(), dist_reduce_fx="sum")
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> nn.Module:
+        try:
+            fn(self.sums)
+        except TypeError:  # a device that has no float64
+            self.sums, self.counts = self.sums.float(), self.counts.float()
+            self._defaults = {n: cast(Tensor, x).float() for n, x in self._defaults.items()}
+        return super()._apply(fn, *args, **kwargs)
 
     def update(self, sums: Tensor, counts: Tensor) -> None:
         """Adds the sums and counts that :meth:`Target.loss_sums` returns."""

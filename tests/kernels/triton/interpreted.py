@@ -27,6 +27,7 @@ from eigenformer.kernels.triton.comparison import disagreement, largest_differen
 from eigenformer.kernels.triton.layout import BLOCK
 from tests.kernels.native.cases import Case, Example
 from tests.kernels.native.test_kernel import check
+from tests.test_synchronisation import NoWaiting
 
 assert os.environ["TRITON_INTERPRET"] == "1"
 torch.set_num_threads(1)
@@ -164,6 +165,19 @@ def test_what_it_leaves_to_torch() -> None:
     assert "at most 32 channels, not 33" in (TritonAttention.unsupported(wide) or "")
     with pytest.raises(TypeError, match="float32"):
         TritonAttention(example.in_double())
+
+
+def test_the_cpu_waits_for_nothing() -> None:
+    """Outside of the kernels, which the interpreter runs by reading from tensors."""
+    example = Example.of(
+        Case([4, 3], heads=1, channels=2, features=True, edge_logits=True, width=2)
+    )
+    terms, leaves = example.terms()
+    with NoWaiting():
+        out = TritonAttention(example.graphs).attend(terms, 0.5)[0]
+        gradients = torch.autograd.grad(out.sum(), leaves)
+    assert out.isfinite().all()
+    assert all(g.isfinite().all() for g in gradients)
 
 
 def test_dropout_follows_torch_seed() -> None:

@@ -86,10 +86,11 @@ class TritonAttention(AttentionKernel):
     def doubts(cls, request: Request) -> str | None:
         from eigenformer.kernels.triton.comparison import disagreement
 
-        if request.device == "cuda" and not torch.cuda.is_available():
+        if request.device != "cuda":  # in the interpreter
+            return disagreement(torch.device(request.device))
+        if not torch.cuda.is_available():
             return "there is no GPU to compare it with 'literal' on"
-        index = torch.cuda.current_device() if request.device == "cuda" else None
-        return disagreement(torch.device(request.device, index))
+        return disagreement(torch.device("cuda", torch.cuda.current_device()))
 
     @cached_property
     def fallback(self) -> TorchAttention:

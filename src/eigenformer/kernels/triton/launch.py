@@ -66,7 +66,7 @@ class Inputs(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        return Layout(*self[: len(Layout._fields)])
+        return Layout(*(getattr(self, name) for name in Layout._fields))
 
     @property
     def grid(self) -> tuple[int, int]:
