@@ -22,8 +22,8 @@ from eigenformer.data.target_columns import in_single_precision
 from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget, Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.in_memory import fit_in_memory
-from eigenformer.training.loop import new_model
 from eigenformer.training.planning import fit_trunk, of_kind
+from eigenformer.training.starting import new_model
 from eigenformer.training.trainer import limited_threads
 
 try:

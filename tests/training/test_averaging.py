@@ -14,10 +14,9 @@ from eigenformer.trained_model import TrainedModel
 from eigenformer.training import GraphDataModule, TrainingModule, evaluate
 from eigenformer.training.averaging import moving_average
 from eigenformer.training.in_memory import fit_in_memory
-from eigenformer.training.loop import quiet
 from eigenformer.training.modes import recompute_statistics
 from eigenformer.training.run_folder import RunFolder
-from eigenformer.training.trainer import make_trainer
+from eigenformer.training.trainer import make_trainer, quiet
 from tests.graphs import random_batch, small_config
 from tests.training.samples import SMALL
 

@@ -20,9 +20,9 @@ from eigenformer.experiments.sweep import Variant
 from eigenformer.files import write_atomic
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.loading import TrainingData
-from eigenformer.training.loop import new_model
 from eigenformer.training.module import TrainingModule
 from eigenformer.training.planning import plan
+from eigenformer.training.starting import new_model
 from eigenformer.training.trainer import limited_threads, make_trainer, quiet
 
 Equal = Literal["time", "epochs"]
