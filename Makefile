@@ -8,7 +8,7 @@ NATIVE := $(wildcard src/eigenformer/kernels/native/*.cpp src/eigenformer/kernel
 RUN ?= results/zinc
 DRAW = $(BIN)/eigenformer figures
 
-.PHONY: install demo figures test test-slow test-sanitize bench lint format clean
+.PHONY: install demo figures test test-slow test-sanitize fuzz torture bench lint format clean
 
 install: $(INSTALLED)
 
@@ -45,6 +45,14 @@ test-slow: install
 # The native kernel's tests on a build that reports bad addresses and undefined behaviour.
 test-sanitize: install
 	$(BIN)/python -m pytest -m slow tests/kernels/native -k sanitizers
+
+# Mutated inputs for all readers and commands; FUZZ='--seed 7 --minutes 5' for another attack.
+fuzz: install
+	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+# Kills, full disks (as root) and rivals at random moments: TORTURE='--kills 20 --seed 1'.
+torture: install
+	$(BIN)/python -m tests.torture $(TORTURE)
 
 bench: install
 	$(BIN)/eigenformer bench --output build/bench

@@ -142,6 +142,16 @@ def test_random_numbers_of_the_caller_are_left_alone():
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_several_labels():
+    labels = np.array([["N" in text, "O" in text] for text in _SMILES], dtype=float)
+    labels[0, 1] = np.nan
+    model = _small(EigenformerClassifier, epochs=1).fit(_SMILES, labels)
+    assert model.predict_proba(_SMILES).shape == labels.shape
+    assert set(np.unique(model.predict(_SMILES))) <= {0, 1}
+    known = np.nan_to_num(labels)
+    assert model.score(_SMILES, known) == (model.predict(_SMILES) == known).all(1).mean()
+
+
 def test_errors():
     with pytest.raises(NotFittedError):
         EigenformerRegressor().predict(["CC"])
@@ -152,7 +162,11 @@ def test_errors():
     with pytest.raises(ValueError, match="a missing class"):
         EigenformerClassifier().fit(["CC", "CO", "C"], np.array(["a", None, "b"], dtype=object))
     with pytest.raises(ValueError, match="one class per graph"):
-        EigenformerClassifier().fit(["CC", "CO"], [[0, 1], [1, 0]])
+        EigenformerClassifier().fit(["CC", "CO"], [[[0]], [[1]]])
+    with pytest.raises(ValueError, match="must be 0, 1 or NaN"):
+        EigenformerClassifier().fit(["CC", "CO"], [[0, 1], [2, 0]])
+    with pytest.raises(ValueError, match="a label has no known value"):
+        EigenformerClassifier().fit(["CC", "CO"], [[0, np.nan], [1, np.nan]])
     with pytest.raises(ValueError, match="a target has no known value"):
         EigenformerRegressor().fit(["CC", "CO"], [np.nan, np.nan])
     with pytest.raises(ValueError, match="validation_fraction"):
@@ -163,3 +177,27 @@ def test_errors():
         EigenformerRegressor().fit(np.ones((2, 3)), [1.0, 2.0])
     with pytest.raises(ValueError, match="2 graphs, but 1 targets"):
         EigenformerRegressor().fit(["CC", "CO"], [1.0])
+
+
+def test_any_network_of_the_package(monkeypatch):
+    monkeypatch.setattr("eigenformer.estimators.memory_spectra", None)  # no spectrum is computed
+    settings = {"kind": "gin", "layers": 2, "hidden_dim": 16}
+    model = _small(EigenformerRegressor, settings=settings).fit(_SMILES, _VALUES)
+    assert model.trained_.model.config.title == "gin"
+    assert model.score(_SMILES, _VALUES) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "ginn"}, "model.kind: 'ginn': unknown; the nearest is "),
+        (
+            {"typical_degree": 3},
+            "model.typical_degree: a setting of kind gcn or gin or gine",
+        ),
+        ({"layer": 2}, "model.layer: unknown; the nearest is 'layers'"),
+    ],
+)
+def test_wrong_model_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        _small(EigenformerRegressor, settings=settings).fit(_SMILES, _VALUES)

@@ -28,7 +28,8 @@ def test_exported_program_takes_graphs_of_any_size(feature_attention):
 
 
 def test_exported_program_of_all_options():
-    options = {"node_potentials": 5, "local_branch": "gine", "head_layers": 2, "pooling": "mean"}
+    options = {"node_potentials": 5, "local_branch": "gine", "filters": 4, "last_norm": False}
+    options |= {"head_layers": 2, "pooling": "mean"}
     model, size = Eigenformer(small_config(**options)).eval(), Dim.DYNAMIC
     shapes = ({0: size}, {1: size}, {0: size}, {0: size}, {0: size, 1: size})
     program = export(SingleGraph(model), tensors(random_graph(9)), dynamic_shapes=shapes)
@@ -50,7 +51,7 @@ def test_exported_edges_may_be_many_or_none(edge_encoder):
 @pytest.mark.parametrize("backend", ["torch", "literal"])
 def test_compiled_model_gives_the_same_outputs_and_gradients(backend):
     batch = random_batch([5, 9, 9])
-    options = {"node_potentials": 3, "local_branch": "gine", "head_layers": 2}
+    options = {"node_potentials": 3, "local_branch": "gine", "filters": 4, "head_layers": 2}
     model = Eigenformer(small_config(layers=1, **options), backend)
     weight = torch.randn(3, 1)  # unequal: a mere sum has gradient 0 behind a batch norm
     expected = model(batch)

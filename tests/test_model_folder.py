@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from eigenformer import Eigenformer
-from eigenformer.model_folder import ModelFolderError, load_model
+from eigenformer.model_folder import ModelCard, ModelFolderError, load_model, save_model
+from eigenformer.targets import NumberTarget
 from tests.graphs import random_batch, small_config
 
 
@@ -75,3 +76,64 @@ def test_a_folder_without_a_model(tmp_path):
         Eigenformer.load(tmp_path / "model.json")
     with pytest.raises(ModelFolderError, match="the nearest is 'layers'"):
         Eigenformer.load(tmp_path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_neither_written_nor_loaded(tmp_path, value, monkeypatch):
+    model = Eigenformer(small_config())
+    with torch.no_grad():
+        model.head.weight[0, 0] = value
+    with pytest.raises(ModelFolderError, match=r"not written, because 'head.weight' is not a fin"):
+        model.save(tmp_path)
+    assert not list(tmp_path.iterdir())
+    with monkeypatch.context() as patch:  # as an earlier version did
+        patch.setattr("eigenformer.model_folder.not_finite", lambda _: None)
+        model.save(tmp_path)
+    with pytest.raises(ModelFolderError, match=r"safetensors: 'head.weight' is not a finite"):
+        load_model(tmp_path)
+
+
+def test_weights_without_a_checksum_are_refused(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    Eigenformer(small_config()).save(tmp_path)
+    file = tmp_path / "model.safetensors"
+    save_file(load_file(file), file)
+    with pytest.raises(ModelFolderError, match="has no checksum"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"num_outputs": 2}, "the model has 1 outputs, but its target needs 2"),
+        ({"level": "node"}, "cannot predict node targets"),
+        ({"names": ["a", "b"]}, "names: 2 for 1 outputs"),
+        ({"mean": [1.0, 2.0], "scale": [1.0, 1.0]}, "mean: expected 1 finite numbers or none"),
+        ({"mean": [1.0], "scale": [0.0]}, "no scale may be 0"),
+        ({"mean": [float("nan")], "scale": [1.0]}, "mean: expected 1 finite numbers or none"),
+        ({"mean": [1.0], "scale": [float("inf")]}, "scale: expected 1 finite numbers or none"),
+    ],
+)
+def test_a_card_that_contradicts_itself(tmp_path, changes, reason):
+    model = Eigenformer(small_config())
+    save_model(tmp_path, model, ModelCard(model.config, target=NumberTarget()))
+    load_model(tmp_path)
+    card = json.loads((tmp_path / "model.json").read_text())
+    card["target"].update(changes)
+    (tmp_path / "model.json").write_text(json.dumps(card))
+    with pytest.raises(ModelFolderError, match=reason):
+        load_model(tmp_path)
+
+
+def test_the_architecture_is_compared_with_the_weights_before_it_is_built(tmp_path, monkeypatch):
+    model = Eigenformer(small_config())
+    model.save(tmp_path)
+    card = json.loads((tmp_path / "model.json").read_text())
+    card["architecture"]["hidden_dim"] = 2048
+    (tmp_path / "model.json").write_text(json.dumps(card))
+    taken = []
+    monkeypatch.setattr(torch.nn.init, "uniform_", lambda tensor, *_: taken.append(tensor.device))
+    with pytest.raises(ModelFolderError, match="has shape"):
+        load_model(tmp_path)
+    assert {device.type for device in taken} == {"meta"}

@@ -8,6 +8,7 @@ from torch_geometric.data import Batch
 
 from eigenformer import Eigenformer
 from eigenformer.frequencies import sample_frequencies
+from eigenformer.kernels import make_kernel
 from eigenformer.node_potentials import NodePotentials
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.testing import basis_error, batch_error, permutation_error, sign_error
@@ -32,8 +33,7 @@ def test_are_the_diagonal_of_a_filter_with_all_gradients(dtype):
     module = NodePotentials(8, potentials=5, width=7).to(dtype)
     weight = torch.randn(graphs.num_nodes, 5, dtype=dtype)
     found = []
-    for compute in (module.potentials, lambda g: literal(module, g)):
-        out = compute(graphs)
+    for out in (module.potentials(make_kernel(graphs)), literal(module, graphs)):
         gradients = torch.autograd.grad((out * weight).sum(), list(module.phi.parameters()))
         found.append([out, *gradients])
     tolerance = 1e-5 if dtype == torch.float32 else 1e-12
@@ -49,7 +49,7 @@ def test_frequencies_left_out_take_no_part():
     kept = drawn.frequency_weights.bool()
     u = graphs.eigenvectors.view(9, 9)[:, kept]
     expected = u.square() @ module.phi(graphs.eigenvalues[kept].expand(3, -1)).t()
-    torch.testing.assert_close(module.potentials(drawn), expected)
+    torch.testing.assert_close(module.potentials(make_kernel(drawn)), expected)
 
 
 @pytest.mark.parametrize("local_branch", [None, "gine"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,16 @@ import torch
 from torch_geometric.data import Data
 
 from eigenformer.cli import main
-from eigenformer.config import BenchmarkData, InputFormat, OwnData
+from eigenformer.config import (
+    BenchmarkData,
+    EmbeddingSpec,
+    InputFormat,
+    MessagePassingConfig,
+    OwnData,
+)
 from eigenformer.data import DataError, Workspace
 from eigenformer.model_folder import ModelCard, ModelFolderError, read_card, save_model
+from eigenformer.models import build_model
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.targets import NumberTarget
 from eigenformer.trained_model import TrainedModel
@@ -90,7 +98,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
         TrainedModel.open(tmp_path)
     card = ModelCard(model.config, NumberTarget(), data=BenchmarkData("zinc"))
     save_model(tmp_path, model, card)
-    with pytest.raises(ValueError, match="device 'cudo': cannot be used here"):
+    with pytest.raises(ValueError, match="device: 'cudo': unknown; the nearest is 'cuda'"):
         TrainedModel.open(tmp_path, device="cudo")
     trained = TrainedModel.open(tmp_path, backend="torch")
     assert (trained.model.backend, trained.device.type) == ("torch", "cpu")
@@ -119,3 +127,42 @@ def test_predictions_do_not_depend_on_the_form(tmp_path: Path) -> None:
     assert torch.allclose(trained.predict(graphs), single, atol=1e-5)
     assert torch.allclose(trained.predict(trained.molecules(smiles)), single, atol=1e-5)
     assert trained.predict([]).shape == (0, 1)
+
+
+def test_predicts_for_smiles_and_says_what_it_cannot_take() -> None:
+    pytest.importorskip("rdkit")
+    model = Eigenformer.from_preset("zinc", layers=1, hidden_dim=8, phi_width=2).eval()
+    known = InputFormat(featurizer="zinc")
+    trained = TrainedModel("m", model, NumberTarget(), known, BenchmarkData("zinc"))
+    smiles = ["CCO", "CC(=O)O"]
+    assert torch.equal(trained.predict(smiles), trained.predict(trained.molecules(smiles)))
+    for wrong, message in (
+        ("CCO", "expected a list of graphs or SMILES, got one str"),
+        (None, "expected a list of graphs or SMILES, got one NoneType"),
+        (Data(), "expected a list of graphs or SMILES, got one Data"),
+        (["CCO", None], "graph 1: expected a SMILES, like the first, got NoneType"),
+        ([Data(), "CCO"], "graph 1: expected a PyG graph, got str"),
+        ([None], "graph 0: expected a PyG graph or a SMILES, got NoneType"),
+        (["C", "C1"], "'C1': "),
+    ):
+        with pytest.raises(DataError, match=message):
+            trained.predict(wrong)  # type: ignore[arg-type]
+    no_molecules = replace(trained, input_format=InputFormat())
+    with pytest.raises(DataError, match="not trained on molecules from SMILES"):
+        no_molecules.predict(["CCO"])
+
+
+def test_an_error_calls_a_model_by_its_name(tmp_path: Path) -> None:
+    model = Eigenformer.from_preset("zinc", layers=1, hidden_dim=8, phi_width=2)
+    card = ModelCard(model.config, NumberTarget(), data=BenchmarkData("pattern", size=6))
+    save_model(tmp_path / "mine", model, card)
+    trained = TrainedModel.open(tmp_path / "mine")
+    with pytest.raises(ValueError, match="^the model 'mine' does not fit pattern: pooling"):
+        trained.graphs(Workspace(None, tmp_path / "cache"))
+
+
+def test_a_backend_needs_attention() -> None:
+    config = MessagePassingConfig(EmbeddingSpec(3), hidden_dim=8)
+    assert build_model(config).backend == "auto"
+    with pytest.raises(ValueError, match=r"spectrum-aware attention, which gine"):
+        build_model(config, "native")

@@ -1,6 +1,6 @@
 """Runs the command line with ``python -m eigenformer``."""
 
-from eigenformer.cli import main
+from eigenformer.cli import program
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    program()

@@ -17,9 +17,10 @@ from eigenformer.kernels import (
     Backend,
     EdgeTerms,
     PhiTable,
+    Request,
     make_kernel,
 )
-from eigenformer.kernels.base import signed_sqrt
+from eigenformer.kernels.base import ScalarFunction, signed_sqrt
 from eigenformer.nearest import unknown
 from eigenformer.options import Psi
 from eigenformer.ragged import RaggedGraphs
@@ -130,7 +131,9 @@ class SpectrumAwareAttention(nn.Module):
                 together.
         """
         if isinstance(graphs, Data):
-            graphs = make_kernel(RaggedGraphs.from_data(graphs, x.dtype), self.backend)
+            graphs = make_kernel(
+                RaggedGraphs.from_data(graphs, x.dtype), self.backend, self.request()
+            )
         if x.shape != (graphs.graphs.num_nodes, self.channels):
             raise ValueError(
                 f"x: shape {tuple(x.shape)}, expected one row of {self.channels} for each of "
@@ -154,7 +157,7 @@ class SpectrumAwareAttention(nn.Module):
             values=self._split(F.linear(x, self.value.weight, bias)),
             queries=self._split(self.query(x)) if self.feature_attention else None,
             keys=self._split(self.key(x)) if self.feature_attention else None,
-            psi=signed_sqrt if self.psi == "signed_sqrt" else None,
+            psi=self._psi(),
             edges=edges,
             table=table,
         )
@@ -165,6 +168,19 @@ class SpectrumAwareAttention(nn.Module):
             attended, attention = graphs.attend(terms, dropout, return_attention=return_attention)
         out = self.out(attended.flatten(1))
         return out if attention is None else (out, attention)
+
+    def request(self) -> Request:
+        """Returns what a kernel must support to compute this attention, in its current mode."""
+        return Request(
+            features=self.feature_attention,
+            psi=self._psi() if self.feature_attention else None,
+            edges=self.edge_features,
+            dropout=self.training and self.dropout > 0,
+            channels=self.channels // self.heads,
+        )
+
+    def _psi(self) -> ScalarFunction | None:
+        return signed_sqrt if self.psi == "signed_sqrt" else None
 
     def _split(self, x: Tensor) -> Tensor:
         return x.view(-1, self.heads, self.channels // self.heads)

@@ -180,11 +180,16 @@ def build_encoder(spec: EncoderSpec, channels: int) -> FeatureEncoder:
 
 
 def checked_features(
-    batch: Data, attribute: str, encoder: FeatureEncoder, graph_of_row: Tensor
+    batch: Data,
+    attribute: str,
+    encoder: FeatureEncoder,
+    graph_of_row: Tensor,
+    values: bool = True,
 ) -> Tensor:
     """Returns the values of an attribute.
 
     Raises an error that names the attribute and the graph if a value is missing or invalid.
+    ``values=False`` checks no values, only that they are there.
     """
     features = batch.get(attribute)
     if isinstance(encoder, OnesEncoder) or not len(graph_of_row):
@@ -199,7 +204,7 @@ def checked_features(
             f"{attribute}: {len(features)} rows in the batch, expected {len(graph_of_row)}, one "
             f"for every {'node' if attribute == 'x' else 'edge'}"
         )
-    invalid = encoder.invalid(features)
+    invalid = encoder.invalid(features) if values else None
     if invalid is not None:
         rows, reason = invalid
         raise ValueError(f"{name_graph(rows, graph_of_row)}: {attribute}: {reason}")

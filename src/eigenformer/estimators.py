@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,11 +18,12 @@ from eigenformer.data.fields import Field
 from eigenformer.data.molecules import featurizer, molecule_archive
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.splits import random_split
-from eigenformer.targets import ClassTarget, NumberTarget, Target
+from eigenformer.data.target_columns import in_single_precision
+from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget, Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.in_memory import fit_in_memory
-from eigenformer.training.loop import new_model
-from eigenformer.training.planning import fit_trunk
+from eigenformer.training.planning import fit_trunk, of_kind
+from eigenformer.training.starting import new_model
 from eigenformer.training.trainer import limited_threads
 
 try:
@@ -35,6 +37,13 @@ except ImportError:
 
 Graphs = Sequence[str] | Sequence[Data] | np.ndarray
 """SMILES or PyG graphs, as a list, an array, or a pandas column."""
+
+
+# What a graph may have without being told that it is not used.
+_KNOWN = {
+    *("x", "edge_index", "edge_attr", "y", "num_nodes"),
+    *("eigenvalues", "eigenvectors", "num_frequencies"),
+}
 
 
 class _Estimator(BaseEstimator):
@@ -79,7 +88,7 @@ class _Estimator(BaseEstimator):
             seed = int(check_random_state(seed).randint(2**31 - 1))
         archive = archive.with_field("y", Field("graph", targets, targets.dtype))
         config = self._config(archive, target, int(seed))
-        spectra = memory_spectra(archive)
+        spectra = memory_spectra(archive) if config.model.needs.spectrum else None
         parts = self._parts(targets, config.seed)
         train, val = (GraphDataset(archive, spectra, indices=part) for part in parts)
         # Leave the caller's random state unchanged.
@@ -104,6 +113,12 @@ class _Estimator(BaseEstimator):
         if not items:
             raise ValueError("expected at least one graph")
         if isinstance(items[0], Data):
+            if unused := sorted(set(items[0].keys()) - _KNOWN):
+                warnings.warn(
+                    f"graphs are described by x and edge_attr only, not by {', '.join(unused)}; "
+                    f"concatenate them to use them",
+                    stacklevel=4,
+                )
             return GraphArchive.from_data_list([_features(graph) for graph in items])
         make, graphs = featurizer(self.featurizer), []
         for place, smiles in enumerate(items):
@@ -127,11 +142,21 @@ class _Estimator(BaseEstimator):
 
     def _config(self, archive: GraphArchive, target: Target, seed: int) -> RunConfig:
         preset = load_preset(self.preset)
-        model = fit_trunk(preset.model, archive, target).replace(**(self.settings or {}))
+        settings = self.settings or {}
+        trunk = of_kind(preset.model, settings.get("kind", preset.model.kind))
+        model = fit_trunk(trunk, archive, target)
         training = preset.training.with_epochs(self.epochs).replace(
             batch_size=self.batch_size, learning_rate=float(self.learning_rate)
         )
-        return RunConfig(OwnData(dataset="in memory"), self.preset, model, training, seed=seed)
+        return RunConfig.from_dict(
+            {
+                "data": OwnData(dataset="in memory"),
+                "preset": self.preset,
+                "model": {**model.to_dict(), **settings},
+                "training": training,
+                "seed": seed,
+            }
+        )
 
 
 class EigenformerRegressor(RegressorMixin, _Estimator):
@@ -143,7 +168,8 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
         batch_size: Graphs per training step.
         learning_rate: The peak learning rate.
         validation_fraction: The fraction of the graphs that is held out to choose the best epoch.
-        settings: Model settings that override the preset, for example ``{"layers": 4}``.
+        settings: Model settings that override the preset, for example ``{"layers": 4}``, or
+            ``{"kind": "gine"}`` for another network of the same size.
         featurizer: How SMILES become graphs: ``ogb`` or ``zinc``.
         threads: Number of PyTorch threads (default: PyTorch's own choice).
         random_state: The seed of everything random, or a generator to draw it from.
@@ -154,7 +180,7 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
 
         ``y`` has shape ``[n]`` or ``[n, targets]``. Missing values are NaN.
         """
-        values = np.asarray(y, dtype=np.float32)
+        values = in_single_precision(np.asarray(y, dtype=np.float64))
         self._flat = values.ndim == 1
         values = values.reshape(len(values), -1)
         if np.isinf(values).any():
@@ -172,16 +198,22 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
 
 
 class EigenformerClassifier(ClassifierMixin, _Estimator):
-    """Predicts one of several classes, with the interface of scikit-learn's classifiers.
+    """Predicts one of several classes, or several labels, as scikit-learn's classifiers do.
 
-    Takes the same arguments as :class:`EigenformerRegressor`. Classes may be any sortable values.
+    Takes the same arguments as :class:`EigenformerRegressor`. Classes may be any sortable values;
+    labels are 0 or 1, NaN if missing.
     """
 
     def fit(self, X: Graphs, y: Any) -> EigenformerClassifier:
-        """Trains on SMILES or PyG graphs and their classes ``[n]``."""
+        """Trains on SMILES or PyG graphs, and their classes ``[n]`` or labels ``[n, labels]``."""
         classes = np.asarray(y)
+        self._labels = classes.ndim == 2
+        if self._labels:
+            return self._fit_labels(X, classes)
         if classes.ndim != 1:
-            raise ValueError(f"y: expected one class per graph, got shape {classes.shape}")
+            raise ValueError(
+                f"y: expected one class per graph, or a row of labels, got shape {classes.shape}"
+            )
         if any(value is None or value != value for value in classes.tolist()):
             raise ValueError("y contains a missing class")
         self.classes_, numbers = np.unique(classes, return_inverse=True)
@@ -191,12 +223,26 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
         self._fit(X, numbers.reshape(-1).astype(np.int64), target)
         return self
 
+    def _fit_labels(self, X: Graphs, labels: np.ndarray) -> EigenformerClassifier:
+        values = labels.astype(np.float32)
+        if not np.isin(values[~np.isnan(values)], (0, 1)).all():
+            raise ValueError("y: several labels per graph must be 0, 1 or NaN")
+        if np.isnan(values).all(0).any():
+            raise ValueError("y: a label has no known value")
+        self.classes_ = np.arange(values.shape[1])
+        kind: Literal["binary", "multilabel"] = "multilabel" if values.shape[1] > 1 else "binary"
+        self._fit(X, values, LabelTarget(num_outputs=values.shape[1], kind=kind))
+        return self
+
     def predict(self, X: Graphs) -> np.ndarray:
-        """Returns the most probable class of each graph."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        """Returns the most probable class of each graph, or its labels ``[n, labels]``."""
+        probabilities = self.predict_proba(X)
+        if self._labels:
+            return (probabilities > 0.5).astype(np.int64)
+        return self.classes_[probabilities.argmax(1)]
 
     def predict_proba(self, X: Graphs) -> np.ndarray:
-        """Returns the probability of each class, in the order of ``classes_``."""
+        """Returns the probability of each class, in the order of ``classes_``, or of each label."""
         return self._predict(X)
 
 

@@ -1,10 +1,19 @@
-"""Files that are written completely or not at all."""
+"""Files that are written completely or not at all, and paths that can be written down."""
 
 from __future__ import annotations
 
+import glob
 import os
+import platform
+import re
 import tempfile
 from pathlib import Path
+
+_TEMPORARY = re.compile(r"\..+~(?P<host>[^~]*)~(?P<process>\d+)~\w+")
+
+
+class PathError(ValueError):
+    """A path cannot be used."""
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -14,7 +23,9 @@ def write_atomic(path: Path, data: bytes) -> None:
     """
     temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}~", dir=path.parent)
+        # The name tells whose file it is, so that it can be recognised if this process is killed.
+        prefix = f".{path.name}~{_host()}~{os.getpid()}~"
+        handle, temporary = tempfile.mkstemp(prefix=prefix, dir=path.parent)
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
             stream.flush()
@@ -26,3 +37,52 @@ def write_atomic(path: Path, data: bytes) -> None:
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes all temporary files in a folder.
+
+    Call this only while no other process writes to the folder.
+    """
+    for file in folder.iterdir():
+        if is_temporary(file.name):
+            file.unlink(missing_ok=True)
+
+
+def remove_leftovers_of(path: Path) -> None:
+    """Removes the temporary files that killed processes of this machine left behind for a file."""
+    for name in glob.glob(f".{glob.escape(path.name)}~*", root_dir=path.parent):
+        found = _TEMPORARY.fullmatch(name)
+        if found and found["host"] == _host() and not _is_running(int(found["process"])):
+            (path.parent / name).unlink(missing_ok=True)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is one that :func:`write_atomic` did not finish."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def check_path(path: str | Path) -> None:
+    """Raises an error if a path is not valid UTF-8, and so cannot be written down in a file."""
+    whole = os.path.abspath(path)
+    try:
+        whole.encode()
+    except UnicodeEncodeError:
+        shown = whole.encode("utf-8", "backslashreplace").decode()
+        raise PathError(f"{shown}: the path is not valid UTF-8; rename the folder") from None
+
+
+def _host() -> str:
+    return re.sub(r"[^\w.-]", "", platform.node())
+
+
+def _is_running(process: int) -> bool:
+    if os.name != "posix":  # elsewhere, signal 0 would end the process
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,10 @@ from eigenformer.config import (
     TrainingConfig,
     parse_yaml,
 )
+from eigenformer.config.json_text import parse_json
 from eigenformer.config.old_formats import upgrade_card
 from eigenformer.files import write_atomic
+from eigenformer.limits import DEFAULT_LIMITS, LimitError, Limits
 from eigenformer.options import Backend
 from eigenformer.targets import Target
 
@@ -70,6 +73,15 @@ class ModelCard(Settings):
     def check(self) -> None:
         if self.format != _FORMAT:
             raise ConfigError(f"format: {self.format}, but this version reads up to {_FORMAT}")
+        if self.target is None:
+            return
+        outputs, width = self.architecture.out_channels, self.target.width
+        if outputs != width:
+            raise ConfigError(f"the model has {outputs} outputs, but its target needs {width}")
+        if (self.architecture.pooling == "none") != self.target.of_nodes:
+            raise ConfigError(
+                f"pooling '{self.architecture.pooling}' cannot predict {self.target.level} targets"
+            )
 
 
 def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) -> None:
@@ -85,22 +97,31 @@ def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) 
         name: tensor.detach().cpu().contiguous().clone()
         for name, tensor in model.state_dict().items()
     }
+    if (name := not_finite(tensors)) is not None:
+        raise ModelFolderError(f"{folder}: not written, because '{name}' is not a finite number")
     # Use one entry only: safetensors writes several in any order, but equal weights should give
     # equal files.
-    write_atomic(folder / WEIGHTS, save(tensors, {"sha256": _digest(tensors)}))
+    write_atomic(folder / WEIGHTS, save(tensors, {"sha256": weights_digest(tensors)}))
     card = card or ModelCard(model.config)
     text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
     write_atomic(folder / CARD, f"{text}\n".encode())
 
 
-def load_model(folder: str | Path, backend: Backend = "auto") -> tuple[Model, ModelCard]:
-    """Loads the model in a folder, in evaluation mode, and its card. Executes no code it reads."""
-    from eigenformer.models import build_model
+def load_model(
+    folder: str | Path, backend: Backend = "auto", limits: Limits = DEFAULT_LIMITS
+) -> tuple[Model, ModelCard]:
+    """Loads the model in a folder, in evaluation mode, and its card. Executes no code it reads.
 
-    card = read_card(folder)
-    model = build_model(card.architecture, backend)
+    The weights must have the shapes of the architecture, which is compared before it is built.
+    """
+    from eigenformer.models import build_model, model_shapes
+
+    card = read_card(folder, limits)
     tensors = read_weights(folder)
-    own = model.state_dict()
+    try:
+        own = model_shapes(card.architecture, limits)
+    except LimitError as error:
+        raise ModelFolderError(f"{Path(folder) / CARD}: {error}") from None
     for name in sorted(set(own) ^ set(tensors)):
         state = (
             "is missing, but part of the architecture"
@@ -109,26 +130,32 @@ def load_model(folder: str | Path, backend: Backend = "auto") -> tuple[Model, Mo
         )
         raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' {state} in {CARD}")
     for name, tensor in tensors.items():
-        if tensor.shape != own[name].shape:
-            shapes = f"{tuple(tensor.shape)}, expected {tuple(own[name].shape)}"
+        if tuple(tensor.shape) != own[name]:
+            shapes = f"{tuple(tensor.shape)}, expected {own[name]}"
             raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' has shape {shapes}")
+    if (bad := not_finite(tensors)) is not None:
+        raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{bad}' is not a finite number")
+    model = build_model(card.architecture, backend)
     floating = next(t.dtype for t in tensors.values() if t.is_floating_point())
     model.to(floating).load_state_dict(tensors)
     return model.eval(), card
 
 
-def read_card(folder: str | Path) -> ModelCard:
+def read_card(folder: str | Path, limits: Limits = DEFAULT_LIMITS) -> ModelCard:
     """Reads only the card, without importing PyTorch."""
     file = Path(folder) / CARD
     try:
-        values = json.loads(file.read_text("utf-8"))
+        values = parse_json(file.read_text("utf-8"))
+        limits.check_settings(values)
         return ModelCard.from_dict(upgrade_card(values, _run_beside(Path(folder))))
     except (FileNotFoundError, NotADirectoryError):
         raise ModelFolderError(
             f"{folder}: no model here ({CARD} is missing): expected a run folder, or a folder "
             f"with {WEIGHTS} and {CARD}"
         ) from None
-    except (ValueError, UnicodeDecodeError) as error:
+    except LimitError as error:
+        raise ModelFolderError(f"{file}: {error}") from None
+    except (OSError, ValueError) as error:
         raise ModelFolderError(f"{file}: damaged, or not a model card ({error})") from None
 
 
@@ -156,17 +183,25 @@ def read_weights(folder: str | Path) -> dict[str, Tensor]:
         raise ModelFolderError(f"{file}: missing") from None
     except (SafetensorError, OSError) as error:
         raise ModelFolderError(f"{file}: damaged, or not safetensors ({error})") from None
-    if digest is not None and digest != _digest(tensors):
+    if digest is None:
+        raise ModelFolderError(f"{file}: has no checksum: not written by Eigenformer, or altered")
+    if digest != weights_digest(tensors):
         raise ModelFolderError(f"{file}: its checksum does not match: the file was altered")
     return tensors
 
 
-def _digest(tensors: dict[str, Tensor]) -> str:
+def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """Returns the name of a tensor with a NaN or an infinite number; None if there is none."""
+    return next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
+
+
+def weights_digest(tensors: Mapping[str, Tensor]) -> str:
+    """Returns the SHA-256 of named tensors."""
     import torch
 
     content = hashlib.sha256()
     for name in sorted(tensors):
-        tensor = tensors[name].contiguous()
+        tensor = tensors[name].detach().cpu().contiguous()
         content.update(repr((name, tuple(tensor.shape), str(tensor.dtype))).encode())
         content.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return content.hexdigest()

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from eigenformer.kernels import AttentionKernel
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import ScalarMLP
 
@@ -45,20 +46,18 @@ class NodePotentials(nn.Module):
         for module in (self.phi, self.norm, self.linear):
             module.reset_parameters()
 
-    def forward(self, x: Tensor, graphs: RaggedGraphs) -> Tensor:
+    def forward(self, x: Tensor, graphs: AttentionKernel) -> Tensor:
         return x + self.linear(self.norm(self.potentials(graphs).to(x.dtype)))
 
-    def potentials(self, graphs: RaggedGraphs) -> Tensor:
+    def potentials(self, graphs: AttentionKernel) -> Tensor:
         """Returns the potentials p, ``[Σn, potentials]``."""
-        values, heads = graphs.eigenvalues, self.phi.heads
-        with torch.autocast(values.device.type, enabled=False):
-            importance = self.phi(values.expand(heads, -1)).t()
-            if graphs.frequency_weights is not None:
-                importance = importance * graphs.frequency_weights[:, None]
+        structure = graphs.graphs
+        with torch.autocast(structure.eigenvalues.device.type, enabled=False):
+            (importance,) = graphs.importances([self.phi], self.phi.heads)
             if torch.compiler.is_compiling():
-                blocks = _blocks(graphs, graphs.eigenvectors.square(), importance)
+                blocks = _blocks(structure, structure.eigenvectors.square(), importance)
                 return torch.cat([squares @ rows for squares, rows in blocks])
-            return _Diagonals.apply(importance, graphs)
+            return _Diagonals.apply(importance, structure)
 
 
 def _blocks(graphs: RaggedGraphs, entries: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

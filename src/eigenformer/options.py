@@ -2,8 +2,16 @@
 
 from typing import Literal
 
-Backend = Literal["auto", "literal", "torch", "native"]
+Backend = Literal["auto", "literal", "torch", "native", "triton"]
 """How attention is computed. ``literal`` is the oracle; ``auto`` is the fastest that fits."""
+
+KERNELS = {
+    "native": "eigenformer.kernels.native:NativeAttention",
+    "triton": "eigenformer.kernels.triton:TritonAttention",
+    "torch": "eigenformer.kernels.torch:TorchAttention",
+    "literal": "eigenformer.kernels.literal:LiteralAttention",
+}
+"""The class of each kernel, by the name of its backend, the fastest first."""
 
 Psi = Literal["signed_sqrt", "identity"]
 """ψ, applied to the product of queries and keys."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from eigenformer.spectrum import edges_of, node_degrees
+from eigenformer.transfer import on_device
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +32,7 @@ class RaggedGraphs:
             parallel edges, because the columns are then the same.
         degrees: ``[Σn]``, number of distinct neighbours of each node in the undirected graph.
         node_graph: ``[Σn]``, the graph that each node belongs to.
+        edge_counts: Number of distinct edges per graph, if known.
     """
 
     sizes: tuple[int, ...]
@@ -38,28 +44,38 @@ class RaggedGraphs:
     node_graph: Tensor
     edge_slot: Tensor | None = None
     frequency_weights: Tensor | None = None
+    edge_counts: tuple[int, ...] | None = None
 
     @classmethod
     def from_data(cls, data: Data, dtype: torch.dtype | None = None) -> RaggedGraphs:
         """Reads and checks a PyG ``Data`` or ``Batch`` with a spectrum.
 
-        ``dtype`` is the type to compute in (default: the type of the spectrum).
+        A batch that was checked before, see :class:`Checked`, is not checked again.
+
+        Args:
+            data: The graphs.
+            dtype: The type to compute in (default: the type of the spectrum).
         """
-        sizes = graph_sizes(data)
-        node_graph = graph_of_rows(sizes, _device(data))
-        values, vectors, frequencies = _spectrum(data, sizes, dtype)
-        edge_index, edge_slot = _distinct(checked_edges(data, node_graph), len(node_graph))
+        found = data.get("checked") or Checked.of(data)
+        found.check_shapes(data)
         return cls(
-            sizes=sizes,
-            frequencies=frequencies,
-            eigenvalues=values,
-            eigenvectors=vectors,
-            edge_index=edge_index,
-            edge_slot=edge_slot,
-            degrees=node_degrees(edge_index, len(node_graph)),
-            node_graph=node_graph,
-            frequency_weights=_weights(data, values),
+            sizes=found.sizes,
+            frequencies=found.frequencies,
+            eigenvalues=data.eigenvalues.to(dtype),
+            eigenvectors=data.eigenvectors.to(dtype),
+            edge_index=edges_of(data).to(found.node_graph.device)
+            if found.edge_index is None
+            else found.edge_index,
+            edge_slot=found.edge_slot,
+            degrees=found.degrees,
+            node_graph=found.node_graph,
+            frequency_weights=_weights(data, data.eigenvalues.to(dtype)),
+            edge_counts=found.edge_counts,
         )
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> RaggedGraphs:
+        """Returns the same graphs on another device."""
+        return moved(self, device, non_blocking)
 
     @property
     def num_graphs(self) -> int:
@@ -82,6 +98,89 @@ class RaggedGraphs:
         return out.index_add(0, self.edge_slot, edge_attr)
 
 
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """What checking a batch found: sizes as Python numbers, and what follows from the edges.
+
+    PyG moves it to another device with its batch, so that a training step there reads nothing back.
+
+    Args:
+        sizes: See :class:`RaggedGraphs`, as for the following.
+        frequencies: Number of eigenpairs per graph.
+        edge_counts: Number of distinct edges per graph.
+        edge_index: Distinct edges; None if they are those of the batch.
+        edge_slot: The column in ``edge_index`` of each edge of the batch; None likewise.
+        degrees: Number of neighbours of each node.
+        node_graph: The graph of each node.
+        features: Whether a model has checked the features, too.
+    """
+
+    sizes: tuple[int, ...]
+    frequencies: tuple[int, ...]
+    edge_counts: tuple[int, ...]
+    edge_index: Tensor | None
+    edge_slot: Tensor | None
+    degrees: Tensor
+    node_graph: Tensor
+    features: bool = False
+
+    @classmethod
+    def of(cls, data: Data) -> Checked:
+        """Checks a batch. Raises an error that names the graph if something is wrong."""
+        sizes = graph_sizes(data)
+        node_graph = graph_of_rows(sizes, _device(data))
+        frequencies = frequency_counts(data, sizes)
+        _check_finite(data, sizes, frequencies)
+        edge_index, edge_slot = _distinct(checked_edges(data, node_graph), len(node_graph))
+        of_edges = node_graph[edge_index[1]]
+        return cls(
+            sizes=sizes,
+            frequencies=frequencies,
+            edge_counts=tuple(of_edges.bincount(minlength=len(sizes)).tolist()),
+            edge_index=None if edge_slot is None else edge_index,
+            edge_slot=edge_slot,
+            degrees=node_degrees(edge_index, len(node_graph)),
+            node_graph=node_graph,
+        )
+
+    def check_shapes(self, data: Data) -> None:
+        """Raises an error if the batch has other shapes than when it was checked."""
+        edges = self.edge_counts if self.edge_slot is None else (self.edge_slot.size(0),)
+        entries = sum(n * k for n, k in zip(self.sizes, self.frequencies, strict=True))
+        found = edges_of(data).size(1), data.eigenvalues.numel(), data.eigenvectors.numel()
+        if found != (sum(edges), sum(self.frequencies), entries):
+            raise ValueError(
+                "the batch was changed after it was checked: remove its attribute 'checked'"
+            )
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Checked:
+        """Returns the same on another device. Called by PyG."""
+        return moved(self, device, non_blocking)
+
+    def pin_memory(self) -> Checked:
+        """Returns the same in memory from which copies to a GPU need no waiting. Called by PyG."""
+        tensors = {f.name: getattr(self, f.name) for f in fields(self)}
+        pinned: dict[str, Any]
+        pinned = {n: x.pin_memory() for n, x in tensors.items() if isinstance(x, Tensor)}
+        return replace(self, **pinned)
+
+
+T = TypeVar("T", bound="DataclassInstance")
+
+
+def moved(x: T, device: torch.device | str, non_blocking: bool = False) -> T:
+    """Returns a copy of a dataclass with all its tensors on another device."""
+    tensors = {f.name: getattr(x, f.name) for f in fields(x)}
+    return replace(
+        x,
+        **{
+            name: value.to(device, non_blocking=non_blocking)
+            for name, value in tensors.items()
+            if isinstance(value, Tensor)
+        },
+    )
+
+
 def name_graph(rows: Tensor, graph_of_row: Tensor) -> str:
     """Returns the name of the graph of the first marked row, for an error message."""
     return f"graph {int(graph_of_row[int(rows.nonzero()[0, 0])])} of the batch"
@@ -90,7 +189,7 @@ def name_graph(rows: Tensor, graph_of_row: Tensor) -> str:
 def graph_of_rows(sizes: tuple[int, ...], device: torch.device) -> Tensor:
     """Returns the graph of each row, ``[Σ sizes]``, for consecutive graphs of these sizes."""
     counts = torch.tensor(sizes, dtype=torch.long)
-    return torch.arange(len(sizes)).repeat_interleave(counts).to(device)
+    return on_device(torch.arange(len(sizes)).repeat_interleave(counts), device)
 
 
 def _device(data: Data) -> torch.device:
@@ -159,19 +258,18 @@ def _weights(data: Data, values: Tensor) -> Tensor | None:
     return None if weights is None else weights.to(values)
 
 
-def _spectrum(
-    data: Data, sizes: tuple[int, ...], dtype: torch.dtype | None
-) -> tuple[Tensor, Tensor, tuple[int, ...]]:
-    frequencies = frequency_counts(data, sizes)
-    values, vectors = data.eigenvalues, data.eigenvectors
+def _check_finite(data: Data, sizes: tuple[int, ...], frequencies: tuple[int, ...]) -> None:
     for attribute, flat, lengths in (
-        ("eigenvalues", values, frequencies),
-        ("eigenvectors", vectors, tuple(n * k for n, k in zip(sizes, frequencies, strict=True))),
+        ("eigenvalues", data.eigenvalues, frequencies),
+        (
+            "eigenvectors",
+            data.eigenvectors,
+            tuple(n * k for n, k in zip(sizes, frequencies, strict=True)),
+        ),
     ):
         if not flat.isfinite().all():
             graph = name_graph(~flat.isfinite(), graph_of_rows(lengths, flat.device))
             raise ValueError(f"{graph}: non-finite eigenpairs in '{attribute}'")
-    return values.to(dtype), vectors.to(dtype), frequencies
 
 
 def checked_edges(data: Data, node_graph: Tensor) -> Tensor:

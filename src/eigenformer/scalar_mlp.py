@@ -9,6 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+ROOM_FOR_KNOTS = 4096
+"""Networks that can have more knots than this are asked for their number."""
+
 
 class LinearPieces(NamedTuple):
     """Piecewise linear functions, one per head.
@@ -128,8 +131,13 @@ def find_knots(weights: list[Tensor], biases: list[Tensor], low: Tensor, high: T
 
     This is a custom operator because the number of knots depends on the weights.
     ``torch.compile`` and ``torch.export`` see one opaque step instead of a branch on data.
+
+    A GPU does not tell the CPU how many there are: there is room for as many as there can be, and
+    the rest repeat ``high``. That holds for networks of few knots, such as those of the paper; for
+    others, all devices count.
     """
     knots = low.new_empty(len(low), 0)
+    counts = _counts_knots(weights, low.device)
     for layer in range(len(weights) - 1):
         # The units of this layer are linear between the knots of the previous layers.
         borders = _borders(low, knots, high)
@@ -140,9 +148,22 @@ def find_knots(weights: list[Tensor], biases: list[Tensor], low: Tensor, high: T
         roots = roots.masked_fill(~inside, torch.inf).flatten(1)
         knots = torch.cat([knots.masked_fill(knots >= high[:, None], torch.inf), roots], 1)
         knots = knots.sort(1).values
-        most = int(knots.isfinite().sum(1).max())
-        knots = torch.minimum(knots[:, :most], high[:, None])
+        if counts:
+            knots = knots[:, : int(knots.isfinite().sum(1).max())]
+        knots = torch.minimum(knots, high[:, None])
     return knots
+
+
+def _counts_knots(weights: Sequence[Tensor], device: torch.device) -> bool:
+    return device.type == "cpu" or most_knots(weights) > ROOM_FOR_KNOTS
+
+
+def most_knots(weights: Sequence[Tensor]) -> int:
+    """Returns how many knots a network of these sizes can have."""
+    most = 0
+    for weight in weights[:-1]:
+        most += (most + 1) * weight.size(1)  # a unit has one root at most on each segment
+    return most
 
 
 @find_knots.register_fake

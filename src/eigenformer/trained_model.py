@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from eigenformer.config import BenchmarkData, ConfigError, DataConfig, InputFormat, OwnData
-from eigenformer.data.archive import GraphArchive
+from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.encodings import with_encoding_in_memory
@@ -27,6 +27,8 @@ from eigenformer.data.molecules import (
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.tables import is_table
 from eigenformer.data.workspace import Workspace
+from eigenformer.devices import resolve_device
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
 from eigenformer.models import Eigenformer, Model
 from eigenformer.options import Backend
@@ -51,6 +53,7 @@ class TrainedModel:
         batch_size: The batch size used in training. With it, metrics agree with those of training
             to the last bit.
         frozen_norms: Whether the batch norms kept their statistics fixed at the end of training.
+        limits: How large the inputs may be.
     """
 
     name: str
@@ -60,20 +63,26 @@ class TrainedModel:
     data: DataConfig
     batch_size: int = 32
     frozen_norms: bool = False
+    limits: Limits = DEFAULT_LIMITS
 
     @classmethod
     def open(
-        cls, path: str | Path, device: str | torch.device = "cpu", backend: Backend = "auto"
+        cls,
+        path: str | Path,
+        device: str | torch.device = "cpu",
+        backend: Backend = "auto",
+        limits: Limits = DEFAULT_LIMITS,
     ) -> TrainedModel:
         """Opens the model in a folder.
 
         Args:
             path: A run folder, or any folder with ``model.safetensors`` and ``model.json``.
-            device: The device to compute on, for example ``cuda``.
+            device: The device to compute on: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
             backend: How attention is computed.
+            limits: How large the model and its inputs may be.
         """
-        place = _device(device)
-        model, card = load_model(path, backend)
+        place = resolve_device(device)
+        model, card = load_model(path, backend, limits)
         data = _trained_on(Path(path), card)
         if card.target is None or data is None:
             raise ModelFolderError(f"{path}: the model does not say what it predicts")
@@ -86,6 +95,7 @@ class TrainedModel:
             data,
             32 if training is None else training.batch_size,
             training is not None and training.epochs_before_freezing < training.epochs,
+            limits,
         )
 
     @property
@@ -150,7 +160,7 @@ class TrainedModel:
             check_columns(self.input_format, data.archive, dataset)
             data = self._understood(data)
         # The data's own standardisation differs from the model's.
-        check_fit(self.model.config, data, self.name)
+        check_fit(self.model.config, data, f"the model '{self.name}'")
         graphs = data.dataset(split)
         if not len(graphs):
             raise ModelFolderError(f"{config.dataset}: no graphs in the split '{split}'")
@@ -161,14 +171,19 @@ class TrainedModel:
         return evaluate(self.model, graphs, self.target, self.batch_size)
 
     def predict(
-        self, graphs: GraphDataset | GraphArchive | Sequence[Data], batch_size: int = 64
+        self,
+        graphs: GraphDataset | GraphArchive | Sequence[Data] | Sequence[str],
+        batch_size: int = 64,
     ) -> Tensor:
         """Returns predictions: numbers in the user's units, or probabilities of labels or classes.
 
         Args:
-            graphs: Graphs with their spectra, or an archive, whose spectra are then computed.
+            graphs: PyG graphs with their spectra; or an archive, or SMILES if the model was trained
+                on molecules from SMILES, whose spectra are then computed.
             batch_size: Graphs per batch.
         """
+        if not isinstance(graphs, GraphDataset | GraphArchive):
+            graphs = self._listed(graphs)
         if isinstance(graphs, GraphArchive):
             graphs = self.dataset(graphs)
         parts = [found.output for found in predict_batches(self.model, graphs, batch_size)]
@@ -206,9 +221,9 @@ class TrainedModel:
 
         Raises an error if the molecule has atoms that the training data does not have.
         """
-        graph = featurizer(self.featurizer)(smiles)
+        graph = featurizer(self.featurizer, self.limits)(smiles)
         if unseen := unseen_atoms(self.input_format, graph.x):
-            words = zinc_words(parse_smiles(smiles))
+            words = zinc_words(parse_smiles(smiles, self.limits))
             which = ", ".join(sorted({f"'{words[atom]}'" for atom in unseen}))
             name = self.data.name.upper()
             raise DataError(
@@ -227,9 +242,29 @@ class TrainedModel:
                 f"the model was not trained on molecules from SMILES: {error}"
             ) from None
 
+    def _listed(self, graphs: Sequence[Data] | Sequence[str]) -> GraphArchive | Sequence[Data]:
+        """Returns PyG graphs unchanged, and SMILES as an archive."""
+        if isinstance(graphs, str | Data) or not isinstance(graphs, Iterable):
+            raise DataError(f"expected a list of graphs or SMILES, got one {type(graphs).__name__}")
+        items: list[Any] = list(graphs)
+        kind = str if items and isinstance(items[0], str) else Data
+        for place, item in enumerate(items):
+            if not isinstance(item, kind):
+                wanted = "a SMILES, like the first" if kind is str else "a PyG graph"
+                wanted += "" if place else " or a SMILES"
+                got = type(item).__name__
+                raise DataError(f"graph {place}: expected {wanted}, got {got}")
+        if kind is Data:
+            return items
+        self.check_molecules()
+        return self.molecules(items)
+
     def _other(self, dataset: str) -> DataConfig:
         """Returns settings for other data. The kind of target is kept and not guessed again."""
-        table, expected = is_table(Path(dataset)), self.input_format
+        path, expected = Path(dataset), self.input_format
+        table = is_table(path)
+        # An archive may leave open what kind of target it has.
+        asks = table or (is_archive(path) and GraphArchive.open(path).target is None)
         if dataset in BENCHMARKS:
             if isinstance(self.data, BenchmarkData):
                 return self.data.replace(dataset=dataset)
@@ -243,7 +278,7 @@ class TrainedModel:
                 num_frequencies=expected.num_frequencies,
                 featurizer=self.featurizer if table else "ogb",
             )
-        return config.replace(task=self.target.kind) if table else config
+        return config.replace(task=self.target.kind) if asks else config
 
     def _understood(self, data: TrainingData) -> TrainingData:
         """Returns other data with its classes renumbered to match the model's."""
@@ -265,13 +300,3 @@ def _trained_on(path: Path, card: ModelCard) -> DataConfig | None:
     if (path / CONFIG).is_file():
         return RunFolder.open(path).read_config().data
     return card.data
-
-
-def _device(name: str | torch.device) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # AssertionError: PyTorch without CUDA
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"device '{name}': cannot be used here ({reason})") from None
-    return device

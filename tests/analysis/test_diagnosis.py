@@ -17,9 +17,11 @@ from eigenformer.data import GraphDataset
 from eigenformer.data.fields import Field
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
+from eigenformer.models import build_model, comparable
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.targets import LabelTarget, NumberTarget
 from eigenformer.training.data_module import EpochBatches
+from eigenformer.training.modes import batch_norms
 
 OUTPUTS = LabelTarget(level="node", kind="multilabel")
 
@@ -94,6 +96,16 @@ def test_drift_is_counted_in_deviations(model, dataset):
     found = diagnose(model, dataset, OUTPUTS)
     assert found.layers[1].drift == pytest.approx(10, rel=1e-4)
     assert found.layers[0].drift < 10
+
+
+def test_filters_are_shown_and_the_last_norm_may_be_missing(dataset):
+    torch.manual_seed(0)
+    small = {"layers": 2, "hidden_dim": 8, "heads": 4, "phi_depth": 1}
+    model = Eigenformer.from_preset("pattern", filters=2, last_norm=False, **small)
+    found = diagnose(model, dataset, OUTPUTS, limit=2)
+    assert found.gradients["filters"] > 0
+    assert found.layers[1].drift > 0
+    assert "| filters | " in diagnosis_table(found, found)
 
 
 def test_gradients_are_those_of_training_steps(model, dataset):
@@ -173,3 +185,27 @@ def test_the_tables_show_both_models(model, dataset):
     assert rows[2][2] == f"{min(learned.layers[0].entropy):.4f}"
     assert rows[2][6] == f"{min(new.layers[0].entropy):.4f}"
     assert rows[-1] == ["head", f"{learned.gradients['head']:.1e}", f"{new.gradients['head']:.1e}"]
+
+
+@pytest.mark.parametrize("convolution", ["gcn", "gine", "gps"])
+def test_gradients_and_drift_of_any_network(dataset, convolution):
+    config = comparable(convolution, load_preset("pattern").model.replace(layers=2))
+    model = build_model(config.replace(layers=2))
+    with torch.no_grad():  # statistics of exactly these graphs
+        model.train()
+        for norm in batch_norms(model):
+            norm.momentum = None
+        model(dataset.batch(range(len(dataset))))
+    found = diagnose(model.eval(), dataset, OUTPUTS)
+    assert found.layers == ()
+    assert len(found.norms) == len(batch_norms(model)) > 0
+    # The first norm comes before any dropout, so that its statistics are those of evaluation.
+    first = next(iter(found.norms))
+    assert found.norms[first] < 1e-4
+    batch_norms(model)[0].running_mean += 1000
+    assert diagnose(model, dataset, OUTPUTS).norms[first] > 100
+    assert set(found.gradients) == set(model.parts())
+    assert min(found.gradients.values()) > 0
+    table = diagnosis_table(found, diagnose(untrained(model), dataset, OUTPUTS))
+    assert "| batch norm | drift |" in table
+    assert "entropy" not in table

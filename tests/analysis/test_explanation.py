@@ -58,7 +58,7 @@ def test_graphs_that_the_model_does_not_know(run: Path, tmp_path: Path) -> None:
     from eigenformer.model_folder import read_card
 
     card = read_card(run)
-    other = Eigenformer.from_preset("pattern", layers=1)
+    other = Eigenformer.from_preset("pattern", layers=1, pooling="sum")
     save_model(tmp_path, other, ModelCard(other.config, card.target, card.input_format, card.data))
     with pytest.raises(DataError, match="not trained on such graphs"):
         explain(TrainedModel.open(tmp_path), "CC")

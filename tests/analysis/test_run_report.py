@@ -49,7 +49,7 @@ def test_a_benchmark_is_ranked_among_the_papers_models(copy: Path) -> None:
     found = report_run(copy).comparison
     assert found is not None
     names = [rank.name for rank in found.ranks]
-    assert names[2:5] == ["Eigenformer", "this run", "CIN"]
+    assert names[2:5] == ["Eigenformer", "this run: eigenformer", "CIN"]
     assert {rank.whose for rank in found.ranks} == {"ours", "paper", "baseline"}
     assert found.lower_is_better
 

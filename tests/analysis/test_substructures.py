@@ -12,29 +12,29 @@ pytest.importorskip("rdkit")
 
 
 def test_they_are_orthonormal_eigenvectors() -> None:
-    subject = find_graph("CC(=O)Oc1ccccc1C(=O)O")
-    found = substructures(subject)
+    view = find_graph("CC(=O)Oc1ccccc1C(=O)O")
+    found = substructures(view)
     vectors = found.eigenvectors
     assert vectors.T @ vectors == pytest.approx(np.eye(13), abs=1e-4)
-    laplacian = normalized_laplacian(subject.data.edge_index, 13).numpy()
+    laplacian = normalized_laplacian(view.data.edge_index, 13).numpy()
     assert laplacian @ vectors == pytest.approx(vectors * found.eigenvalues, abs=1e-4)
     assert found.multiplicities.tolist() == [1] * 5 + [3] * 3 + [1] * 5
     assert found.places.tolist() == list(range(1, 14))
 
 
 def test_signs_and_bases_depend_on_the_graph_alone() -> None:
-    subject = find_graph("c1ccccc1C(C)(C)C")
+    view = find_graph("c1ccccc1C(C)(C)C")
     rng = np.random.default_rng(0)
-    data = subject.data.clone()
-    vectors = subject.eigenvectors.copy()
-    for value in np.unique(subject.eigenvalues):
-        space = np.flatnonzero(subject.eigenvalues == value)
+    data = view.data.clone()
+    vectors = view.eigenvectors.copy()
+    for value in np.unique(view.eigenvalues):
+        space = np.flatnonzero(view.eigenvalues == value)
         vectors[:, space] @= np.linalg.qr(rng.normal(size=(len(space),) * 2))[0]
     data.eigenvectors = data.eigenvectors.new_tensor(vectors).flatten()
-    assert np.abs(vectors - subject.eigenvectors).max() > 0.1
-    turned = GraphView("turned", data, subject.drawing)
+    assert np.abs(vectors - view.eigenvectors).max() > 0.1
+    turned = GraphView("turned", data, view.drawing)
     assert substructures(turned).eigenvectors == pytest.approx(
-        substructures(subject).eigenvectors, abs=1e-3
+        substructures(view).eigenvectors, abs=1e-3
     )
 
 

@@ -11,6 +11,7 @@ from eigenformer import speed
 from eigenformer.cli import main
 from eigenformer.data import GraphArchive
 from eigenformer.plots.growth import draw_growth
+from eigenformer.speed import measuring
 from eigenformer.speed.batches import find_archive, make_batch
 
 TINY = speed.Workload("zinc", ("zinc",), 3, 4, 9, 2.1)
@@ -25,12 +26,53 @@ def test_measures_every_model(
     command += ["--cache-dir", str(tmp_path)]
     assert main([*command, "--output", str(tmp_path)]) == 0
     records = json.loads((tmp_path / "bench.json").read_text())["steps"]
-    models = [*speed.BACKENDS, *speed.PEERS]
+    models = [*(name for name in speed.BACKENDS if name != "triton"), *speed.PEERS]
     assert [r["model"] for r in records] == models
     assert all(r["cpu"] > 0 and r["parameters"] > 1000 for r in records)
     output = capsys.readouterr().out
     assert "zinc: 3 graphs of random graphs" in output
     assert all(f"| zinc | 1 | {model} |" in output for model in models)
+
+
+def test_a_gpu_is_measured_by_its_events(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a GPU that is not there: its calls are answered as it would."""
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            pass
+
+        def elapsed_time(self, end: object) -> float:
+            return 250.0  # milliseconds
+
+    for name, answer in (
+        ("Event", Event),
+        ("synchronize", lambda _: None),
+        ("reset_peak_memory_stats", lambda _: None),
+        ("memory_allocated", lambda _: 2**20),
+        ("max_memory_allocated", lambda _: 4 * 2**20),
+        ("get_device_name", lambda _: "a GPU"),
+        ("is_available", lambda: True),
+        ("device_count", lambda: 1),
+    ):
+        monkeypatch.setattr(torch.cuda, name, answer)
+    done = []
+    found = measuring._on_gpu(lambda: done.append(1), 3, 7, torch.device("cuda"))
+    assert len(done) == 3
+    assert (found.gpu, found.memory, found.parameters) == (0.25, 3.0, 7)
+    monkeypatch.setattr(speed, "measure", lambda setup: found if setup.model != "gps" else None)
+    command = ["bench", "--workloads", "zinc", "--threads", "1", "--device", "cuda"]
+    assert main([*command, "--cache-dir", str(tmp_path)]) == 0
+    output = capsys.readouterr().out
+    assert "the paper: 21 s an epoch, 19.44 GB at most, on an A10G (zinc)" in output
+    assert "On a GPU: seconds between its events" in output
+    assert "| triton | 7 |" in output
+    assert "| 3 | 1.0 | 0.2500 |" in output
+    assert "native" not in output
 
 
 @pytest.mark.parametrize(

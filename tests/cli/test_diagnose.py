@@ -26,3 +26,15 @@ def test_mistakes_are_told(run, tmp_path, capsys):
     assert main(["diagnose", str(run), "--split", "tran"]) == 2
     assert "'train'" in capsys.readouterr().err
     assert main(["diagnose", str(tmp_path)]) == 2
+
+
+def test_a_network_without_attention(table, tmp_path, capsys):
+    kind = "--model.kind gine --model.layers 2 --model.hidden_dim 16 --epochs 1"
+    train = ["train", str(table), "--target", "weight", *kind.split(), "--out", str(tmp_path)]
+    assert main(train) == 0
+    assert main(["diagnose", str(tmp_path), "--limit", "5"]) == 0
+    printed = capsys.readouterr().out
+    assert "| layers.0.norm | " in printed
+    assert "| node encoder | " in printed
+    assert "batch norms: 5 graphs of train; gradients: " in printed
+    assert "gine: no spectrum-aware attention" in printed

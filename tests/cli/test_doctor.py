@@ -16,6 +16,7 @@ def test_says_which_path_is_active(capsys: pytest.CaptureFixture[str], tmp_path:
     path = "torch" if load()[0] is None else "native"
     assert f"attention        {path}" in output
     assert "torch agrees with literal" in output
+    assert "torch for a GPU (triton: " in output or "triton for a GPU" in output
     if path == "native":
         assert "torch for float64 (native: it computes in float32 only, not in float64)" in output
         assert "torch for attention weights (native: it never stores" in output

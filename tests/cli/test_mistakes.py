@@ -60,6 +60,30 @@ MISTAKES = {
         "train m.csv --target sol --from run --model.layers 2 --out other",
         "run: the model does not match the settings: model.layers is 1, expected 2",
     ),
+    "start of another kind": (
+        "train m.csv --target sol --from run --model.kind gine --out other",
+        "run has the weights of a network of kind eigenformer, which do not fit model.kind gine",
+    ),
+    "setting of another kind": (
+        "train m.csv --target sol --model.kind gine --model.phi_width 4",
+        "model.phi_width: a setting of kind eigenformer, but model.kind is gine",
+    ),
+    "setting of a kind not chosen": (
+        "train m.csv --target sol --model.typical_degree 3",
+        "model.typical_degree: a setting of kind gcn or gin or gine",
+    ),
+    "setting of another encoder": (
+        "train m.csv --target sol --model.node_encoder.kind ones --model.node_encoder.sizes 3",
+        "model.node_encoder.sizes: a setting of kind categorical, but model.node_encoder.kind is",
+    ),
+    "backend without attention": (
+        "train m.csv --target sol --model.kind gine --backend torch",
+        "backend: 'torch' is a way to compute spectrum-aware attention, which gine does",
+    ),
+    "comparison of another network": (
+        "demo --model.kind gine --model.layers 1 --data.size 12 --out other",
+        "only an Eigenformer is compared with other networks, not gine",
+    ),
     "kept without a checkpoint": ("train --resume kept", "its last.ckpt was not kept"),
     "no model": ("evaluate empty", "expected a run folder, or a folder with model.safetensors"),
     "another model's weights": ("evaluate mixed", "has shape"),
@@ -135,6 +159,7 @@ def test_a_mistake_gets_one_clear_message(
     assert expected in said
     assert "Traceback" not in said
     assert len(said.strip().splitlines()) <= 2, said
+    assert not (desk / "other").exists()  # nothing is left behind
 
 
 @pytest.mark.parametrize("wanted", ["evaluate empty", "figures filters empty"])

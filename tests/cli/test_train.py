@@ -3,16 +3,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
+import time
+from pathlib import Path
 
 import pytest
+import torch
 import yaml
+from torch_geometric.data import Data
 
 from eigenformer import Eigenformer
 from eigenformer.cli import main
-from eigenformer.model_folder import load_model, read_card
+from eigenformer.model_folder import load_model, read_card, read_weights
 from eigenformer.training.run_folder import RunFolder
-from tests.training.samples import SMALL, finish, molecule_rows, write_table
+from tests.training.samples import SMALL, finish, molecule_rows, start, write_table
 
 _ONE = [*SMALL, "--epochs", "1"]
 
@@ -25,7 +30,7 @@ def test_a_run_folder_has_everything(run, table, capsys):
     names = {path.name for path in run.iterdir()}
     assert names == {
         *("config.yaml", "metrics.csv", "tensorboard", "model.safetensors", "model.json"),
-        *("last.ckpt", "summary.json"),
+        *("last.ckpt", "summary.json", ".lock"),
     }
     assert any((run / "tensorboard").glob("events*"))
     config = yaml.safe_load((run / "config.yaml").read_text())
@@ -235,3 +240,92 @@ def test_a_full_disk_leaves_the_last_good_files(table, tmp_path):
     assert "Traceback" not in output
     load_model(tmp_path / "run")
     assert not [name for name in os.listdir(tmp_path / "run") if "~" in name]
+
+
+@pytest.mark.parametrize("size", [1e20, 1e38])
+def test_features_beyond_single_precision_never_become_weights(tmp_path, capsys, size):
+    graphs = []
+    for number in range(30):
+        nodes = torch.arange(4 + number % 3)
+        edges = torch.stack([nodes, nodes.roll(1)])
+        x, edge_attr = torch.rand(len(nodes), 2), size * torch.rand(len(nodes), 1)
+        if size < 1e30:
+            x, edge_attr = size * x, edge_attr / size
+        graphs.append(Data(x=x, edge_index=edges, edge_attr=edge_attr, y=torch.rand(1)))
+    (tmp_path / "graphs").mkdir()
+    torch.save(graphs, tmp_path / "graphs" / "all.pt")
+    assert _train(tmp_path / "graphs", tmp_path / "run", "--epochs", 2) == 2
+    error = capsys.readouterr().err
+    assert "check the data for extreme values" in error
+    assert RunFolder(tmp_path / "run").read_summary()["state"] == "failed"
+    weights = read_weights(tmp_path / "run")
+    assert all(tensor.isfinite().all() for tensor in weights.values())
+
+
+def test_one_class_only_is_told_and_the_loss_chooses_the_epoch(tmp_path, capsys):
+    rows = molecule_rows()
+    for number, row in enumerate(rows):
+        row["part"] = ["train", "train", "valid", "test"][number % 4]
+        row["long"] = number % 8 == 0 if row["part"] == "train" else 1
+    table = write_table(tmp_path / "t.csv", rows)
+    arguments = ("--target", "long", "--split-column", "part", "--task", "binary", "--epochs", 2)
+    assert _train(table, tmp_path / "run", *arguments) == 0
+    told = capsys.readouterr().err
+    assert "in the split 'val', all values are of one class" in told
+    assert "split 'train'" not in told
+    assert "val auroc is undefined in every epoch" in told
+    summary = RunFolder(tmp_path / "run").read_summary()
+    losses = [row["val_loss"] for row in RunFolder(tmp_path / "run").read_metrics()]
+    assert summary["best_epoch"] == losses.index(min(losses)) + 1
+    assert "NaN" not in (tmp_path / "run" / "summary.json").read_text()
+
+
+def test_positions_that_no_model_sees_are_told(tmp_path, capsys):
+    graphs = [
+        Data(x=torch.rand(3, 1), pos=torch.rand(3, 2), edge_index=torch.tensor([[0], [1]]), y=y)
+        for y in torch.rand(20)
+    ]
+    (tmp_path / "graphs").mkdir()
+    torch.save(graphs, tmp_path / "graphs" / "all.pt")
+    assert _train(tmp_path / "graphs", tmp_path / "run") == 0
+    assert "node features are read from 'x' only, not from 'pos'" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs names that are no text")
+@pytest.mark.parametrize("what", ["folder", "table", "cwd"])
+def test_paths_that_are_not_utf8_are_refused_at_the_start(
+    table, tmp_path, capsys, monkeypatch, what
+):
+    strange = os.fsdecode(bytes(tmp_path) + b"/\xff")
+    out, data = str(tmp_path / "run"), str(table)
+    if what == "folder":
+        out = strange
+    elif what == "table":
+        shutil.copy(table, f"{strange}.csv")
+        data = f"{strange}.csv"
+    else:
+        os.mkdir(strange)
+        monkeypatch.chdir(strange)
+        out = "run"
+    try:
+        code = _train(data, out, "--target", "weight")
+    except SystemExit as error:
+        code = error.code
+    captured = capsys.readouterr()
+    assert code == 2
+    assert "not valid UTF-8" in captured.err
+    assert "epoch" not in captured.out
+    assert not os.path.exists(out)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_a_stop_outside_of_training_is_one_sentence(table, tmp_path, number):
+    """A new process, while it imports PyTorch."""
+    process = start("train", table, "--target", "weight", "--out", "run", *_ONE, cwd=tmp_path)
+    while "libtorch" not in Path(f"/proc/{process.pid}/maps").read_text():
+        time.sleep(0.02)
+    process.send_signal(signal.Signals[number])
+    output, _ = process.communicate(timeout=30)
+    assert (process.returncode, output.splitlines()[-1]) == (130, "eigenformer train: stopped")
+    assert "Traceback" not in output

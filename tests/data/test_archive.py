@@ -134,7 +134,9 @@ def test_what_is_no_networkx_graph():
         GraphArchive.from_networkx([1])
     nx.set_node_attributes(other, "C", "element")
     del other.nodes[0]["x"]
-    with pytest.raises(DataError, match="graph 0: 'element' is a list, expected numbers"):
+    with pytest.raises(
+        DataError, match="graph 0: 'element' holds text, such as 'C'; expected numbers"
+    ):
         GraphArchive.from_networkx([other])
 
 
@@ -189,7 +191,7 @@ def broken(**changes):
         (broken(x=torch.ones(1, 2).bfloat16()), "'x' is a strided tensor of bfloat16; convert it"),
         (broken(x=torch.eye(2).to_sparse()), "'x' is a sparse_coo tensor of float32; convert it"),
         (broken(extra=torch.zeros(1)), "has attributes"),
-        (broken(y="text"), "'y' is a str"),
+        (broken(y="text"), "'y' holds text, such as 'text'"),
         ([Data()], "no nodes"),
         (["text"], "expected a PyG Data"),
     ],
@@ -337,5 +339,45 @@ def test_a_manifest_of_something_else_is_damage(saved):
     content = json.loads(file.read_text())
     del content["meta"]["fields"]["x"]["level"], content["sha256"]
     file.write_text(json.dumps({**content, "sha256": store._digest(content)}))
-    with pytest.raises(DamagedError, match="not an archive: 'level'"):
+    with pytest.raises(DamagedError, match="not an archive: fields.x.level is missing"):
         GraphArchive.open(saved.path)
+
+
+def test_attributes_of_networkx_become_features():
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, {0: 5, 1: 6, 2: 7}, "size")
+    nx.set_node_attributes(graph, {0: 0.5, 1: 1.5, 2: 2.5}, "age")
+    nx.set_edge_attributes(graph, 3.0, "size")
+    graph.graph["y"] = 1.0
+    archive = GraphArchive.from_networkx([graph])
+    assert set(archive.fields) == {"x", "edge_attr", "y"}
+    assert archive[0].x.tolist() == [[0.5, 5.0], [1.5, 6.0], [2.5, 7.0]]  # age, size
+    assert archive[0].edge_attr.tolist() == [[3.0]] * 4
+
+
+def test_an_archive_of_a_stranger_is_checked_edge_by_edge(tmp_path):
+    GraphArchive.from_networkx([nx.path_graph(3)]).save(tmp_path / "a")
+    file, manifest = tmp_path / "a" / "edge_index.npy", tmp_path / "a" / store.MANIFEST
+    edges = np.load(file)
+    edges[0, 0] = 7
+    np.save(file, edges)
+    content = json.loads(manifest.read_text())
+    del content["sha256"]
+    content["arrays"]["edge_index"]["sha256"] = store.file_digest(file)
+    manifest.write_text(json.dumps({**content, "sha256": store._digest(content)}))
+    GraphArchive.open(tmp_path / "a", verify=True)  # all checksums are right
+    with pytest.raises(DamagedError, match="leads to a missing node"):
+        GraphArchive.open(tmp_path / "a", check=True)
+
+
+def test_names_of_networkx_nodes():
+    archive = GraphArchive.from_networkx([nx.path_graph(["a", "b"]), nx.path_graph(3)])
+    assert archive.node_names == ["a", "b", "0", "1", "2"]
+    assert GraphArchive.from_networkx([nx.path_graph(3)]).node_names is None
+
+
+@pytest.mark.parametrize("meta", [{"columns": 5}, {"rejected": [1]}, {"origin": {"inputs": 3}}])
+def test_metadata_of_the_package_has_its_form(meta):
+    archive = GraphArchive.from_networkx([nx.path_graph(3)])
+    with pytest.raises(DataError, match=r"meta\.\w+"):
+        archive._with(meta=meta)

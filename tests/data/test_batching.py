@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import time
 
 import numpy as np
@@ -20,6 +21,7 @@ from eigenformer.data import (
     spectra_of,
 )
 from eigenformer.data import batching as module
+from eigenformer.data.errors import DamagedError
 from eigenformer.data.workspace import Workspace
 from tests.data.samples import archives, random_archive, random_graphs
 
@@ -162,3 +164,17 @@ def test_the_model_takes_zinc_batches(zinc, name):
         out = model(zinc.dataset("val").batch(range(4)))
     assert out.shape[0] == 4
     assert out.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["graphs/field.x.npy", "spectra/*/eigenvectors.npy"])
+def test_a_file_that_is_truncated_while_it_is_in_use_is_an_error(tmp_path, name):
+    """Without one, the system would end the process."""
+    archive = random_archive(count=300).save(tmp_path / "graphs")
+    dataset = GraphDataset(archive.with_split(archive.split), spectra_of(archive))
+    dataset.batch([299])
+    (file,) = tmp_path.glob(name)
+    os.truncate(file, 200)
+    with pytest.raises(DamagedError, match=f"{file.name}: truncated while it was in use"):
+        dataset.batch([299])
+    with pytest.raises(DamagedError, match="truncated"):
+        dataset[299]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from eigenformer.config import ConfigError
 from eigenformer.data import DataError, ReadOptions, read_own
 from tests.data.samples import equal_archives
 
@@ -148,3 +149,30 @@ def test_every_problem_is_listed(write):
 def test_targets_are_of_graphs_or_of_nodes(write):
     with pytest.raises(DataError, match="must all be columns of graphs, or all columns of nodes"):
         read_own(write(), ReadOptions(targets=("y", "label")))
+
+
+def test_columns_that_are_left_out(write):
+    nodes = NODES.replace("label", "city").replace(",0\n", ",Rome\n").replace(",1\n", ",Oslo\n")
+    with pytest.raises(DataError, match=r"nodes.csv, line 1: column 'city' holds text, .*--ignore"):
+        read_own(write(nodes=nodes))
+    archive = read_own(write(nodes=nodes), ReadOptions(ignored_columns=("city", "kind"))).archive
+    assert archive.meta["columns"] == {"x": ["charge", "size"]}
+    with pytest.raises(DataError, match="ignored_columns: 'citi': unknown; the nearest is 'city'"):
+        read_own(write(nodes=nodes), ReadOptions(ignored_columns=("citi",)))
+
+
+def test_a_target_is_not_left_out():
+    with pytest.raises(ConfigError, match="ignored_columns: 'y' is a target"):
+        ReadOptions(targets=("y",), ignored_columns=("y",))
+
+
+def test_nodes_keep_their_names(write, tmp_path):
+    archive = read_own(write()).archive
+    assert list(archive.node_names) == ["u", "v", "w", "p", "q"]
+    assert list(archive.subset([1]).node_names) == ["p", "q"]
+    assert list(archive.save(tmp_path / "saved").with_target(None).node_names) == [*"uvwpq"]
+    numbered = NODES
+    for name, number in zip("uvwpq", "01201", strict=True):
+        numbered = numbered.replace(f",{name},", f",{number},")
+    edges = "graph,source,target\n"
+    assert read_own(write(nodes=numbered, edges=edges)).archive.node_names is None

@@ -11,6 +11,8 @@ from eigenformer.data import DataError, featurizer
 from eigenformer.data.molecules import (
     OGB_ATOM_SIZES,
     OGB_BOND_SIZES,
+    MoleculeError,
+    from_smiles,
     parse_smiles,
     scaffold,
     zinc_words,
@@ -151,3 +153,9 @@ def test_a_molecule_ready_for_a_model():
     assert few.num_frequencies == 2
     with pytest.raises(DataError, match="featurizer 'ogp': unknown; the nearest is 'ogb'"):
         from_smiles("CCO", featurizer="ogp")
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"CCO", ["CCO"]])
+def test_what_is_not_a_string_is_not_a_smiles(wrong):
+    with pytest.raises(MoleculeError, match="expected a SMILES as a string, got "):
+        from_smiles(wrong)

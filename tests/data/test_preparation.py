@@ -266,3 +266,19 @@ def test_a_killed_process_leaves_nothing_that_is_believed(tmp_path, moment):
         graph = again.dataset()[index]
         expected = laplacian_spectrum(graph.edge_index, graph.num_nodes)
         np.testing.assert_allclose(graph.eigenvalues, expected.eigenvalues, atol=1e-6)
+
+
+def test_other_data_by_the_name_of_a_benchmark_is_noticed(tmp_path, recorder):
+    count = 30
+    (tmp_path / "raw" / "zinc").mkdir(parents=True)
+    np.savez(
+        tmp_path / "raw" / "zinc" / "zinc12k.npz",
+        atom_type=np.zeros(2 * count, np.uint8),
+        node_offset=2 * np.arange(count + 1),
+        bond=np.tile([[0, 1, 1]], (count, 1)),
+        bond_offset=np.arange(count + 1),
+        y=np.arange(count, dtype=np.float32),
+        split=np.arange(count) % 3,
+    )
+    prepare("zinc", Workspace(tmp_path / "raw", tmp_path / "cache", reporter=recorder))
+    assert any("not the zinc of the paper (30 graphs" in text for text in recorder.notices)

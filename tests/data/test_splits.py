@@ -65,3 +65,14 @@ def test_names():
     assert [read_split(cell) for cell in ("Train", " valid ", "TEST")] == ["train", "val", "test"]
     with pytest.raises(DataError, match="split 'tarin': unknown; the nearest is 'train'"):
         read_split("tarin")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_missing_numbers_are_a_value_of_their_own(seed):
+    """Also where there are too many values for classes, and tenths of them are balanced."""
+    values = np.random.default_rng(0).normal(size=1000)
+    values[:50] = np.nan
+    split = stratified_split(values, seed=seed)
+    assert np.bincount(split[:50]).tolist() == [40, 5, 5]
+    tops = values >= np.nanquantile(values, 0.9)
+    assert np.abs(np.bincount(split[tops]) - [76, 9.5, 9.5]).max() <= 1

@@ -8,6 +8,7 @@ import pytest
 
 from eigenformer.data.errors import DamagedError
 from eigenformer.data.store import (
+    MANIFEST,
     GrowingArray,
     _digest,
     file_digest,
@@ -54,7 +55,7 @@ def test_a_manifest_that_says_too_little_is_damaged(store):
     content = json.loads(file.read_text("utf-8"))
     del content["sha256"], content["arrays"]["a"]["bytes"]
     file.write_text(json.dumps({**content, "sha256": _digest(content)}), "utf-8")
-    with pytest.raises(DamagedError, match="incomplete entry for 'a'"):
+    with pytest.raises(DamagedError, match="arrays.a.bytes is missing"):
         open_store(store.path, "test")
 
 
@@ -156,3 +157,26 @@ def test_an_array_that_grew_is_numpys_own(lengths, tmp_path):
     assert array.dtype == np.float32
     expected = np.concatenate([np.zeros(0), *parts]).astype(np.float32)
     np.testing.assert_array_equal(array, expected)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"arrays": []},
+        {"arrays": {"a": {}}},
+        {"arrays": {"a": {"dtype": 1, "shape": [], "bytes": 1, "sha256": ""}}},
+        {"arrays": {"../a": {"dtype": "<f4", "shape": [1], "bytes": 4, "sha256": ""}}},
+        {"format": "1"},
+        {"kind": None},
+        {"meta": 3},
+    ],
+)
+def test_a_forged_manifest(tmp_path, changes):
+    path = tmp_path / "store"
+    write_store(path, "numbers", {"a": np.arange(3)}, {})
+    manifest = json.loads((path / MANIFEST).read_text())
+    del manifest["sha256"]
+    manifest |= changes
+    (path / MANIFEST).write_text(json.dumps({**manifest, "sha256": _digest(manifest)}))
+    with pytest.raises(DamagedError, match=MANIFEST):
+        open_store(path, "numbers")

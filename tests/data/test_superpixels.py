@@ -10,6 +10,7 @@ import torch
 from eigenformer.data import BENCHMARKS, DataError, superpixels
 from eigenformer.data.superpixels import Superpixels, nearest_nodes, neighbour_graphs
 from eigenformer.data.workspace import Workspace
+from eigenformer.limits import DEFAULT_LIMITS
 from eigenformer.reporting import Reporter
 
 
@@ -72,7 +73,7 @@ def test_nodes_on_top_of_each_other_are_finite():
 @pytest.mark.parametrize(("name", "channels"), [("mnist", 1), ("cifar10", 3)])
 def test_the_real_validation_pictures(raw_dir, name, channels):
     side = {"mnist": 28, "cifar10": 32}[name]
-    pixels, labels = superpixels._read_sums(raw_dir / name / "val.npz", side)
+    pixels, labels = superpixels._read_sums(raw_dir / name / "val.npz", side, DEFAULT_LIMITS)
     few = int(pixels.sizes[:300].sum())
     part = Superpixels(pixels.sizes[:300], pixels.colour[:few], pixels.position[:few])
     archive = superpixels.superpixel_archive(part, labels[:300], "abcdefghij", None, Reporter())
@@ -126,7 +127,7 @@ def test_sums_that_do_not_add_up(tmp_path):
         label=np.array([0]),
     )
     with pytest.raises(DataError, match=r"x\.npz: n_nodes does not add up"):
-        superpixels._read_sums(file, 28)
+        superpixels._read_sums(file, 28, DEFAULT_LIMITS)
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import time
 
 import pytest
 
@@ -14,6 +15,7 @@ from eigenformer.data.tables import (
     read_table,
     read_whole,
 )
+from eigenformer.limits import Limits
 
 
 def test_text_in_every_form(tmp_path):
@@ -182,3 +184,73 @@ def test_names_of_tables(tmp_path):
     for name in ("a.csv", "a.tsv.gz", "a.parquet"):
         assert is_table(tmp_path / name)
     assert not is_table(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ({"columns": 1}, "columns: 2 exceeds the limit of 1 "),
+        ({"cells": 3}, "cells: 4 exceeds the limit of 3 "),
+        ({"cell_length": 2}, "line 3: the length of a cell exceeds the limit of 2 "),
+        ({"text_bytes": 9}, "bytes of text: .* exceeds the limit of 9 "),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_limits(tmp_path, limit, message, packed):
+    path, text = tmp_path / ("t.csv.gz" if packed else "t.csv"), b"a,b\n1,2\n3,444\n"
+    path.write_bytes(gzip.compress(text) if packed else text)
+    with pytest.raises(DataError, match=f"{path.name}.*{message}.*--limits {next(iter(limit))}="):
+        read_table(path, limits=Limits(**limit))
+
+
+def test_a_gz_bomb_is_unpacked_no_further_than_allowed(tmp_path):
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n" * 10**6))
+    with pytest.raises(
+        DataError, match=r"t.csv.gz: unpacks from .* to more than the limit of 5,000"
+    ):
+        read_table(path, limits=Limits(unpacked_bytes=5000, unpacked_ratio=1, file_bytes=5000))
+
+
+def test_very_many_columns_take_no_time(tmp_path):
+    path, count = tmp_path / "t.csv", 50_000
+    path.write_text(",".join(f"c{n}" for n in range(count)) + "\n" + ",".join(["1"] * count) + "\n")
+    start = time.process_time()
+    table = read_table(path)
+    with pytest.raises(DataError, match="50000 in all"):
+        table.column("none")
+    assert time.process_time() - start < 5  # minutes if every name is compared with all others
+
+
+def test_limits_of_parquet(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    path = tmp_path / "t.parquet"
+    repeated = arrow.array(["u", "v", "u"]).dictionary_encode()
+    parquet.write_table(
+        arrow.table({"a": ["x", None, "x"], "b": [1, 2, None], "c": repeated}), path
+    )
+    assert read_table(path).columns == {
+        "a": ["x", "", "x"],
+        "b": ["1", "2", ""],
+        "c": ["u", "v", "u"],
+    }
+    for limit in ("columns", "cells"):
+        with pytest.raises(DataError, match=f"t.parquet: {limit}: . exceeds"):
+            read_table(path, limits=Limits(**{limit: 2}))
+    with pytest.raises(DataError, match=r"t.parquet: characters: .* --limits text_bytes"):
+        read_table(path, limits=Limits(text_bytes=3))
+    parquet.write_table(arrow.table({"day": arrow.array([10**8], arrow.date32())}), path)
+    with pytest.raises(DataError, match="t.parquet: column 'day': "):
+        read_table(path)
+
+
+def test_a_column_of_parquet_whose_name_is_not_utf8(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "t.parquet"
+    parquet.write_table(arrow.table({"smiles": ["C"]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"smiles", b"smil\xade"))
+    with pytest.raises(DataError, match="t.parquet: not a Parquet file"):
+        read_table(path)

@@ -5,7 +5,7 @@ import pytest
 
 from eigenformer.data import DataError
 from eigenformer.data.tables import Table
-from eigenformer.data.target_columns import TargetColumns, values_target
+from eigenformer.data.target_columns import TargetColumns, in_single_precision, values_target
 
 NAN = float("nan")
 
@@ -114,3 +114,10 @@ def test_tasks_told_by_their_values(values, kind, outputs):
 def test_a_task_that_the_values_do_not_allow(values, kind):
     with pytest.raises(DataError, match=f"task: '{kind}'"):
         values_target(values, (), kind)
+
+
+def test_numbers_that_single_precision_would_make_equal_keep_their_digits():
+    large = np.array([[1e8 + 0.001], [1e8 + 0.002], [np.nan]])
+    assert np.array_equal(in_single_precision(large), large, equal_nan=True)
+    for values in (large - 1e8, np.full((3, 1), 0.1), np.full((2, 1), np.nan)):
+        assert in_single_precision(values).dtype == np.float32

@@ -7,7 +7,14 @@ from typing import get_args
 import pytest
 import torch
 
-from eigenformer.kernels import KERNELS, NativeAttention, Request, choose_kernel, why_not
+from eigenformer.kernels import (
+    KERNELS,
+    NativeAttention,
+    Request,
+    TritonAttention,
+    choose_kernel,
+    why_not,
+)
 from eigenformer.kernels.native import load
 from eigenformer.options import Backend
 
@@ -42,7 +49,32 @@ def test_the_fastest_comes_first() -> None:
     assert why_not(NativeAttention, Request()) is None
     assert choose_kernel(Request()).name == "native"
     for kernel in KERNELS:
-        assert choose_kernel(Request(), kernel.name) is kernel
+        if kernel is not TritonAttention:
+            assert choose_kernel(Request(), kernel.name) is kernel
+
+
+def test_a_gpu_uses_triton_where_it_is_not_doubted(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Request(device="cuda")
+    monkeypatch.setattr(TritonAttention, "unavailable", lambda: None)
+    for doubt, chosen in ((None, "triton"), ("it differs from 'literal'", "torch")):
+        monkeypatch.setattr(TritonAttention, "doubts", lambda _, doubt=doubt: doubt)
+        assert choose_kernel(gpu).name == chosen
+        assert choose_kernel(gpu, "triton").name == "triton"  # whoever names it gets it
+    for request in (Request(), Request(torch.float64, "cuda"), Request(device="mps")):
+        assert choose_kernel(request, "triton") is not TritonAttention
+
+
+def test_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert "Triton is not installed" in (TritonAttention.unavailable() or "")
+    assert choose_kernel(Request(device="cuda")).name == "torch"
+    with pytest.raises(ValueError, match="backend: 'triton': Triton is not installed"):
+        choose_kernel(Request(), "triton")
+
+
+def test_without_a_gpu_there_is_a_doubt() -> None:
+    if not torch.cuda.is_available():
+        assert "no GPU to compare" in (TritonAttention.doubts(Request(device="cuda")) or "")
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:

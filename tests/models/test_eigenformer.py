@@ -142,6 +142,8 @@ def test_options_change_the_parameters():
     assert "layers.1.norm2.weight" not in shared
     assert names(ffn_width=40)["layers.0.ffn.0.weight"] == 640
     assert names(phi_depth=3)["layers.0.attention.phi1.weights.2"] == 4 * 6 * 6
+    assert names(filters=8)["layers.1.filters.phi.weights.1"] == 8 * 12 * 12
+    assert names(filters=8, filter_width=5)["layers.1.filters.phi.weights.1"] == 8 * 5 * 5
 
 
 def test_the_gain_of_phi_reaches_every_layer():
@@ -169,6 +171,29 @@ def test_in_training_a_batch_is_predicted_as_one_bias_on_average(pooling, dtype)
     torch.testing.assert_close(mean_prediction(), model.head.bias, atol=tolerance, rtol=0)
     model.eval()
     assert (mean_prediction() - model.head.bias).abs().min() > 1e-3
+    model = Eigenformer(small_config(pooling=pooling, out_channels=2, last_norm=False)).to(dtype)
+    assert (mean_prediction() - model.head.bias).abs().min() > 1e-3
+
+
+def test_only_the_last_layer_may_end_without_a_norm():
+    def statistics(**changes):
+        names = Eigenformer(small_config(last_norm=False, **changes)).state_dict()
+        return [name for name in names if name.endswith("running_mean") and "norm2" in name]
+
+    assert statistics(layers=3) == [f"layers.{layer}.norm2.running_mean" for layer in (0, 1)]
+    assert statistics(layers=1) == []
+    model = Eigenformer(small_config(last_norm=False, norm="graph_norm"))
+    assert model(random_batch([5, 8])).shape == (2, 1)
+
+
+def test_shared_norms_leave_out_the_norm_that_the_last_layer_does_not_have():
+    options = {"norm_affine": True, "norm_shared": True, "last_norm": False}
+    model = Eigenformer(small_config(layers=3, **options))
+    names = [name for name in model.state_dict() if name.endswith("norm2.weight")]
+    assert names == ["layers.0.norm2.weight", "layers.1.norm2.weight"]
+    assert model.layers[1].norm2.weight is model.layers[0].norm2.weight
+    assert model.layers[2].norm1.weight is model.layers[0].norm1.weight
+    Eigenformer(small_config(layers=1, **options))(random_batch([5, 8]))
 
 
 def test_shared_norms_share_weights_but_not_statistics():

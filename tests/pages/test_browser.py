@@ -28,7 +28,7 @@ def _explanation(run: Path, name: str) -> Explanation:
     """A molecule whose heads look at different places, as those of a trained model would."""
     found = explain(TrainedModel.open(run), "CC(=O)Nc1ccc(O)cc1")
     attention = (4 * torch.randn(found.attention.shape)).softmax(-1).numpy()
-    return replace(found, attention=attention, subject=replace(found.subject, name=name))
+    return replace(found, attention=attention, view=replace(found.view, name=name))
 
 
 def _find(browser: Any, selector: str) -> Any:

@@ -33,14 +33,14 @@ def test_weights_survive_their_packing() -> None:
 
 def test_a_page_of_forty_atoms_in_96_heads_is_small() -> None:
     model = Eigenformer.from_preset("zinc").eval()
-    subject = find_graph("C" * 20 + "c1ccccc1" + "N" * 14, featurizer="zinc")
-    seen = attention_of(model, subject.data)
+    view = find_graph("C" * 20 + "c1ccccc1" + "N" * 14, featurizer="zinc")
+    seen = attention_of(model, view.data)
     explanation = Explanation(
-        *("zinc", subject, NumberTarget(), seen.prediction.numpy(), None, seen.weights.numpy()),
+        *("zinc", view, NumberTarget(), seen.prediction.numpy(), None, seen.weights.numpy()),
         learned_filters(model),
     )
     page = explain_page(explanation)
-    assert len(subject.drawing) == 40
+    assert len(view.drawing) == 40
     assert len(page) < 300_000
     data = _data(page)
     assert isinstance(data, dict)
@@ -52,8 +52,8 @@ def test_a_page_of_forty_atoms_in_96_heads_is_small() -> None:
 def test_names_of_graphs_stay_texts(run: Path) -> None:
     explanation = explain(TrainedModel.open(run), "CCO")
     outputs = replace(explanation.target, names=(EVIL,))
-    target, subject = np.zeros((1, 1)), replace(explanation.subject, name=EVIL)
-    named = replace(explanation, subject=subject, model=EVIL, target=outputs, truth=target)
+    target, view = np.zeros((1, 1)), replace(explanation.view, name=EVIL)
+    named = replace(explanation, view=view, model=EVIL, target=outputs, truth=target)
     parser = _Tags()
     parser.feed(explain_page(named))
     assert "img" not in parser.tags

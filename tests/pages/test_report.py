@@ -55,7 +55,7 @@ def test_missing_parts_say_why(report: RunReport) -> None:
 def test_names_stay_texts(report: RunReport) -> None:
     assert report.test is not None
     example = report.test.examples[0]
-    hostile = replace(example, subject=replace(example.subject, name=EVIL))
+    hostile = replace(example, view=replace(example.view, name=EVIL))
     test = replace(report.test, examples=(hostile,))
     parser = _Tags()
     parser.feed(report_page(replace(report, name=EVIL, test=test)))

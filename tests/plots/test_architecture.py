@@ -35,6 +35,8 @@ def test_presets(name: str) -> None:
     assert any(text.endswith(f" → {config.out_channels}") for text in model)
     assert ("plus node potentials" in model) == bool(config.node_potentials)
     assert ("plus local branch" in layer) == (config.local_branch is not None)
+    assert ("plus spectral filters" in layer) == bool(config.filters)
+    assert ("not in the last layer" in layer) == (not config.last_norm)
     assert f"{found.parameters:,} parameters" in picture.caption
     # Nothing sticks out, and nothing is too small.
     for ax in picture.body.axes:
@@ -62,11 +64,17 @@ def test_options_are_seen() -> None:
         input_norm=False,
         phi_depth=1,
         attention_dropout=0.0,
+        drop_path=0.1,
+        filters=12,
+        last_norm=False,
     )
-    attention, layer, model = parts(draw_architecture(architecture_of("mine", Eigenformer(config))))
+    picture = draw_architecture(architecture_of("mine", Eigenformer(config)))
+    assert "Drop path grows to 0.1 in the last layer." in picture.caption
+    attention, layer, model = parts(picture)
     assert attention.count("1 → 28 → 1") == 2
     assert not [text for text in attention if text.startswith("dropout")]
     assert {"72 → 144 → 72", "dropout 0.1", "scales and shifts"} <= set(layer)
+    assert {"plus spectral filters", "12 of the nodes", "not in the last layer"} <= set(layer)
     assert not [text for text in layer if "theta" in text]
     assert "each node by itself" in model
     assert "batch norm" not in model

@@ -41,6 +41,18 @@ def test_some_of_them(filters: Filters) -> None:
     assert not {"layer 0", "head 0"} & set(shown)
 
 
+@pytest.mark.parametrize("heads", [None, [1, 2]])
+def test_spectral_filters_have_cells_of_their_own(heads: list[int] | None) -> None:
+    model = Eigenformer.from_preset("zinc", layers=2, phi_width=4, filters=18)
+    picture = draw_filters(learned_filters(model), "model", heads=heads)
+    shown = texts(picture)
+    count = 8 if heads is None else len(heads)
+    assert sum(text.startswith("Δ") for text in shown) == 2 * (2 * count + 18)
+    assert {"filter", "0", "17"} <= set(shown)
+    assert "spectral filter" in picture.caption
+    assert min(t.get_fontsize() for t in picture.figure.findobj(match=_has_text)) >= 7
+
+
 def test_one_of_them_has_the_curves_themselves(filters: Filters) -> None:
     left, right = draw_filters(filters, "model", [2], [1]).body.axes
     assert np.array_equal(left.lines[-1].get_ydata(), filters.phi2[2, 1])

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from eigenformer.config import ConfigError
-from eigenformer.targets import NumberTarget
+from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget
 
 NAN = float("nan")
 
@@ -82,3 +82,39 @@ def test_only_one_number_per_graph_is_a_point_of_a_scatter_plot():
     assert found.tolist() == [[2, 1], [2, 0]]
     assert NumberTarget(num_outputs=2).pairs([np.ones((1, 2))], [np.ones((1, 2))]) is None
     assert NumberTarget(level="node").pairs([np.ones((1, 1))], [np.ones((1, 1))]) is None
+
+
+def test_large_numbers_with_small_differences_keep_their_digits():
+    values = torch.tensor([1e8 + 0.001, 1e8 + 0.002, 1e8 + 0.003], dtype=torch.float64)
+    target = NumberTarget().fitted(values.numpy())
+    standard = target.standardise(target.as_tensor(values))
+    assert standard.flatten().tolist() == pytest.approx([-1.2247, 0, 1.2247], abs=1e-3)
+    restored = target.in_units(standard.float())
+    assert (restored.flatten() - values).abs().max() < 1e-5
+    for name, expected in (("mae", 0.001), ("r2", 1 - 1.5 * (2 / 3))):
+        metric = target.make_metric(name)
+        guess = torch.zeros(3, 1) + standard.float()[1]
+        metric.update(*target.metric_pair(name, guess * 1.0, target.as_tensor(values)))
+        found = float(metric.compute())
+        assert found == pytest.approx(expected if name == "r2" else 0.002 / 3, abs=1e-4)
+
+
+def test_a_constant_is_not_scaled_even_if_its_deviation_is_rounded():
+    values = np.full((3, 1), 0.1)
+    assert values.std() > 0
+    assert NumberTarget().fitted(values).scale == (1.0,)
+
+
+@pytest.mark.parametrize(
+    ("target", "values", "doubt"),
+    [
+        (NumberTarget(), [2.0, 2.0, np.nan], "all values of 'prediction' are equal"),
+        (NumberTarget(), [2.0, 2.5], ""),
+        (LabelTarget(), [1.0, np.nan, 1.0], "all values are of one class"),
+        (LabelTarget(), [1.0, 0.0], ""),
+        (ClassTarget(num_outputs=3), [2, -1, 2], "all values are of one class"),
+        (ClassTarget(num_outputs=3), [2, -1, 1], ""),
+    ],
+)
+def test_targets_that_nothing_can_be_learned_from(target, values, doubt):
+    assert target.doubt(np.array(values)) == doubt

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +25,7 @@ _TINY = ["--model.layers", "1", "--model.hidden_dim", "16", "--model.phi_width",
 def test_two_processes_have_the_losses_of_one(table, tmp_path, task):
     data = [table, "--target", "weight", "--batch-size", "16"]
     if task == "with features":  # W_R has a bias without a gradient
-        data += ["--model.feature_attention", "true"]
+        data += ["--model.feature_attention", "true", "--training.average_weights", "0.9"]
     if task == "weighted classes of nodes":  # nine graphs a step: shares of five and four
         data = ["pattern", "--data.size", "40", "--batch-size", "9"]
     rows = {}
@@ -77,3 +79,25 @@ def test_a_loss_that_is_no_number_ends_all_processes(table, tmp_path):
     assert code == 2, output
     assert "the loss is" in output
     assert RunFolder(tmp_path / "run").read_summary()["state"] == "failed"
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
+def test_a_process_killed_while_training_starts_is_reported(table, tmp_path):
+    arguments = ["train", table, "--target", "weight", "--out", "run", *SMALL, "--epochs", "5000"]
+    process = start(*arguments, "--devices", "2", cwd=tmp_path)
+    child = _child_of(process.pid)
+    os.kill(child, signal.SIGKILL)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2, output
+    assert "process 1 of 2 ended (signal 9)" in output
+    assert "Traceback" not in output
+
+
+def _child_of(parent: int) -> int:
+    """The first child that runs the program, as soon as there is one."""
+    for _ in range(3000):
+        for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+            if b"eigenformer" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return int(child)
+        time.sleep(0.02)
+    raise AssertionError("no second process was started")

@@ -33,3 +33,8 @@ def test_the_metric_counts_first():
 
 def test_a_metric_that_is_not_a_number_is_never_better_than_one_that_is():
     assert _best([(math.nan, 1.0), (0.1, 9.0), (math.nan, 0.5)]) == 2
+
+
+def test_if_the_metric_is_never_a_number_the_loss_decides():
+    assert _best([(math.nan, 3.0), (math.nan, 1.0), (math.nan, 2.0)]) == 2
+    assert _best([(math.nan, math.nan), (math.nan, 1.0), (math.nan, math.nan)]) == 2

@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from eigenformer.config import CategoricalSpec, InputFormat, LinearSpec
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
-from eigenformer.training.features import encoders, unseen_atoms
+from eigenformer.training.features import encoders, unseen_atoms, unused_fields
 
 
 def _archive(x: list[list[float]], **meta: object) -> GraphArchive:
@@ -34,3 +34,12 @@ def test_atoms_are_unseen_by_a_model_of_zinc_only_and_need_not_be_there():
     assert unseen_atoms(InputFormat(unknown_type=21), atoms) == (1,)
     assert unseen_atoms(InputFormat(featurizer="zinc"), atoms) == ()
     assert unseen_atoms(InputFormat(unknown_type=21), None) == ()
+
+
+def test_attributes_that_no_model_sees_are_named():
+    graphs = [Data(x=torch.ones(3, 1), pos=torch.ones(3, 2), y=torch.ones(1)) for _ in range(2)]
+    told = unused_fields(GraphArchive.from_data_list(graphs))
+    assert told.startswith("node features are read from 'x' only, not from 'pos'")
+    for graph in graphs:
+        del graph.pos
+    assert unused_fields(GraphArchive.from_data_list(graphs)) == ""

@@ -14,8 +14,8 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget
 from eigenformer.training import GraphDataModule, TrainingModule, evaluate
-from eigenformer.training.loop import quiet
 from eigenformer.training.module import TrainingError
+from eigenformer.training.trainer import quiet
 from tests.graphs import random_graph, small_config
 
 

@@ -12,10 +12,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from eigenformer import Eigenformer
+from eigenformer.analysis.run_report import report_run
 from eigenformer.cli import main
 from eigenformer.config import ModelConfig, NetworkConfig
 from eigenformer.encoders import build_encoder
+from eigenformer.kernels.native import load
 from eigenformer.models import MessagePassing, Model, build_model
+from eigenformer.pages import report_page
 from eigenformer.parts import make_head
 from eigenformer.ragged import graph_of_nodes
 from eigenformer.training.module import TrainingModule
@@ -138,6 +141,76 @@ def test_other_networks_have_no_attention_to_look_at(
     out = str(tmp_path / "run")
     kind = ["--model.kind", "gatedgcn"]
     assert main(["train", str(table), "--target", "weight", *kind, *SMALL, "--out", out]) == 0
-    for command in (["diagnose", out], ["figures", "architecture", out]):
+    for command in (["explain", out, "CCO"], ["figures", "architecture", out]):
         assert main(command) != 0
         assert "Eigenformer" in capsys.readouterr().err
+
+
+def test_every_list_names_the_network(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = ["--model.kind", "gin"]
+    run = tmp_path / "run"
+    assert main(["train", str(table), "--target", "weight", *kind, *SMALL, "--out", str(run)]) == 0
+    assert "model: gin, preset zinc, " in capsys.readouterr().out
+    assert RunFolder(run).read_summary()["network"] == "gin"
+    for summary in (RunFolder(run).read_summary(), {"state": "of an older version"}):
+        RunFolder(run).write_summary(summary)
+        assert main(["runs", str(tmp_path)]) == 0
+        header, row = capsys.readouterr().out.splitlines()
+        column = header.index("network")
+        assert row[column:].startswith("gin  ")
+
+
+def test_other_networks_are_told_beside_the_papers_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = ["--data.size", "12", "--epochs", "1", "--batch-size", "4"]
+    size += ["--model.layers", "1", "--model.hidden_dim", "8"]
+    command = ["reproduce", "pattern", "--seeds", "0", *size, "--threads", "1"]
+    kind = ["--model.kind", "gcn"]
+    assert main([*command, *kind, "--out", str(tmp_path)]) == 0
+    assert "; not the paper's network: gcn" in capsys.readouterr().out
+    assert main([*command, "--out", str(tmp_path / "smaller")]) == 0
+    assert "; other settings than the preset's" in capsys.readouterr().out
+    run = tmp_path / "pattern-seed0"
+    page = report_page(report_run(run))
+    assert "The network of this run is gcn; the paper&#39;s is" in page
+    assert "this run: gcn" in page
+    assert "pattern · gcn · preset pattern" in page
+
+
+def test_only_training_offers_the_option_task(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = ["train", str(table), "--target", "weight", "--model.kind", "gine", *SMALL]
+    assert main([*train, "--out", str(tmp_path)]) == 0
+    assert "task: graph regression (weight), inferred" in capsys.readouterr().out
+    for command in (["evaluate"], ["diagnose", "--limit", "4"], ["report"]):
+        out = ["--out", str(tmp_path / "r.html")] if command == ["report"] else []
+        assert main([command[0], str(tmp_path), *command[1:], *out]) == 0
+        printed = capsys.readouterr()
+        assert "--task" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--backend", "native", "--precision", "64"], "backend: torch instead of native: it comp"),
+        (["--backend", "torch", "--precision", "64"], None),
+        (["--precision", "64"], None),
+    ],
+)
+def test_another_kernel_than_the_chosen_one_is_told(
+    options: list[str],
+    message: str | None,
+    table: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if "native" in options and load()[0] is None:
+        pytest.skip(load()[1])
+    train = ["train", str(table), "--target", "weight", *SMALL, "--epochs", "1", "--limit", "20"]
+    assert main([*train, *options, "--out", str(tmp_path / "run")]) == 0
+    printed = capsys.readouterr().out
+    assert (message in printed) if message else ("instead of" not in printed)

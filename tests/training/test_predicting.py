@@ -76,3 +76,12 @@ def test_seeds_do_not_depend_on_the_batches(dataset: GraphDataset) -> None:
     single = [frequency_seeds(3, dataset.indices[i : i + 1])[0] for i in range(4)]
     assert together == single
     assert len(set(together)) == 4
+
+
+def test_predictions_that_are_no_numbers_have_no_metrics(
+    model: Eigenformer, dataset: GraphDataset
+) -> None:
+    with torch.no_grad():
+        model.head.bias.fill_(torch.nan)
+    with pytest.raises(ValueError, match="predicted values are not finite numbers"):
+        evaluate(model, dataset, dataset.archive.target)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -78,3 +80,43 @@ def test_a_model_of_zinc_takes_smiles(tmp_path):
     rows = read_rows(out)
     assert [bool(row["predicted_0"]) for row in rows] == [True, False]
     assert rows[1]["reason"].endswith("the model was trained on ZINC, which has no atom 'B'")
+
+
+def test_a_bad_row_keeps_its_place_whatever_is_bad_about_it(run, tmp_path, monkeypatch, capsys):
+    """A molecule too large for a spectrum, two words, and a prediction that is no number."""
+    from eigenformer.trained_model import TrainedModel
+
+    smiles = ["CCO", "C" * 20_000, "c1ccccc1 this is no smiles", "CCN", "CCF"]
+    (tmp_path / "new.csv").write_text("smiles\n" + "\n".join(smiles) + "\n")
+    predict = TrainedModel.predict
+
+    def with_nan(trained, graphs, *arguments):
+        values = predict(trained, graphs, *arguments)
+        return values.where(values != values[-1], torch.nan)
+
+    out = tmp_path / "p.csv"
+    assert main(["predict", str(run), str(tmp_path / "new.csv"), "--out", str(out)]) == 0
+    rows = read_rows(out)
+    assert "20,000 exceeds the limit of 5,000" in rows[1]["reason"]
+    large = ["--limits", "atoms=50k", "--out", str(out)]
+    assert main(["predict", str(run), str(tmp_path / "new.csv"), *large]) == 0
+    rows = read_rows(out)
+    assert [row["smiles"] for row in rows] == smiles
+    assert [bool(row["predicted_weight"]) for row in rows] == [True, False, False, True, True]
+    assert "of 20000 nodes" in rows[1]["reason"]
+    assert "a SMILES has no blanks" in rows[2]["reason"]
+    (tmp_path / "new.csv").write_text("smiles\nCCO\nCCCCF\n")
+    monkeypatch.setattr(TrainedModel, "predict", with_nan)
+    assert main(["predict", str(run), str(tmp_path / "new.csv"), "--out", str(out)]) == 0
+    good, bad = read_rows(out)
+    assert (bool(good["predicted_weight"]), good["reason"]) == (True, "")
+    assert (bad["predicted_weight"], bad["reason"]) == ("", "the prediction is not a finite number")
+
+
+def test_leftovers_of_a_killed_prediction_are_removed(run, tmp_path):
+    (tmp_path / "new.csv").write_text("smiles\nCCO\n")
+    left = tmp_path / f".p.csv~{platform.node()}~{2**22 + 1}~abcdefgh"  # no process has this number
+    left.write_bytes(b"smi")
+    out = tmp_path / "p.csv"
+    assert main(["predict", str(run), str(tmp_path / "new.csv"), "--out", str(out)]) == 0
+    assert {file.name for file in tmp_path.iterdir()} == {"new.csv", "p.csv"}

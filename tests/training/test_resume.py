@@ -12,8 +12,10 @@ import yaml
 
 from eigenformer.cli import main
 from eigenformer.kernels.native import load
+from eigenformer.model_folder import load_model, save_model
 from eigenformer.training.checkpoint_io import AtomicCheckpointIO
-from eigenformer.training.run_folder import RunFolder
+from eigenformer.training.epoch_log import EpochLog
+from eigenformer.training.run_folder import RunError, RunFolder
 from tests.training.samples import SMALL, finish, start, wait_for_epochs
 
 # Everything that is drawn at random in a step.
@@ -22,7 +24,9 @@ _RANDOM = [
     *("--model.frequency_fraction", "0.7", "--epochs", "12"),
     # What a step of the paper's models does not have.
     *("--model.node_potentials", "4", "--model.local_branch", "gine", "--model.head_layers", "2"),
+    *("--model.filters", "2", "--model.last_norm", "false"),
     *("--training.recompute_statistics", "2", "--training.initial_bias", "targets"),
+    *("--training.average_weights", "0.9", "--model.drop_path", "0.2", "--model.ffn_width", "24"),
 ]
 
 
@@ -224,3 +228,77 @@ def test_a_damaged_checkpoint_is_an_error_and_nothing_is_lost(run, tmp_path, cap
     assert "Traceback" not in error
     assert before == {file.name: file.read_bytes() for file in copy.iterdir() if file.is_file()}
     assert main(["evaluate", str(copy)]) == 0
+
+
+def _killed(run: Path) -> None:
+    """Makes a finished run one that was killed before its test."""
+    folder = RunFolder(run)
+    folder.write_summary({**folder.read_summary(), "state": "running", "test": None})
+
+
+def _train(table: Path, out: Path, monkeypatch, best: str) -> dict[str, bytes]:
+    """A run whose best epoch is its first or its last, and its files."""
+    monkeypatch.setattr(
+        "eigenformer.training.epoch_log.EpochLog._is_better",
+        lambda log, *_: best == "last" or not log.best_epoch,
+    )
+    assert main(["train", str(table), "--target", "weight", "--out", str(out), *SMALL]) == 0
+    names = ("model.safetensors", "model.json", "metrics.csv")
+    return {name: (out / name).read_bytes() for name in names}
+
+
+def test_an_early_stop_holds_if_the_run_is_killed_before_its_test(table, tmp_path):
+    out = tmp_path / "run"
+    more = ["--epochs", "40", "--patience", "2", "--lr", "1e-12"]
+    assert main(["train", str(table), "--target", "weight", "--out", str(out), *SMALL, *more]) == 0
+    before = RunFolder(out).read_summary()
+    _killed(out)
+    assert main(["train", "--resume", str(out)]) == 0
+    after = RunFolder(out).read_summary()
+    assert [after[n] for n in ("epochs", "test")] == [before[n] for n in ("epochs", "test")]
+
+
+def test_files_that_a_killed_run_did_not_write_come_from_the_checkpoint(
+    table, tmp_path, monkeypatch
+):
+    """Killed after the checkpoint of an epoch: no weights, no row."""
+    out = tmp_path / "run"
+    files = _train(table, out, monkeypatch, "last")
+    test = RunFolder(out).read_summary()["test"]
+    _killed(out)
+    RunFolder(out).write_metrics(RunFolder(out).read_metrics()[:-1])
+    model, card = load_model(out)
+    with torch.no_grad():
+        next(model.parameters()).add_(1)
+    save_model(out, model, card.replace(epoch=2))
+    assert main(["train", "--resume", str(out)]) == 0
+    assert files == {name: (out / name).read_bytes() for name in files}
+    assert RunFolder(out).read_summary()["test"] == test
+
+
+def test_other_weights_than_the_best_are_never_tested(table, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "run"
+    _train(table, out, monkeypatch, "first")
+    _killed(out)
+    model, card = load_model(out)
+    with torch.no_grad():
+        next(model.parameters()).add_(1)
+    save_model(out, model, card)
+    assert main(["train", "--resume", str(out)]) == 2
+    assert "model.safetensors is not from epoch 1, the best one" in capsys.readouterr().err
+
+
+def test_weights_that_change_during_the_last_epoch_are_noticed_before_the_test(
+    table, tmp_path, monkeypatch, capsys
+):
+    out = tmp_path / "run"
+    _train(table, out, monkeypatch, "first")
+    log = EpochLog(writer=type("Writer", (), {"folder": RunFolder(out)})())
+    log.best_epoch, log.best_weights = 1, "of another process"
+    with pytest.raises(RunError, match="not from epoch 1"):
+        log.check_best()
+    monkeypatch.setattr(EpochLog, "check_best", lambda log: (_ for _ in ()).throw(RunError("no")))
+    _killed(out)
+    RunFolder(out).checkpoint.unlink()  # trained again, and stopped right before the test
+    assert main(["train", "--resume", str(out)]) == 2
+    assert "train: no" in capsys.readouterr().err

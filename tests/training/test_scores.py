@@ -204,3 +204,18 @@ def test_half_precision_is_not_summed_in_half_precision():
     loss = target.mean_loss(*target.loss_sums(full_precision(predictions), targets))
     assert loss == pytest.approx(1 + 2 / 4096, abs=1e-7)
     assert _score(target, predictions, targets) == pytest.approx(1 + 2 / 4096, abs=1e-7)
+
+
+def test_the_mean_loss_moves_to_a_device_without_float64():
+    def to_such_a_device(x):
+        if x.dtype == torch.float64:
+            raise TypeError("no float64 here")
+        return x
+
+    loss = MeanLoss(NumberTarget())
+    loss._apply(to_such_a_device)
+    loss.update(torch.tensor([3.0]), torch.tensor([2]))
+    assert loss.compute() == 1.5
+    loss.reset()
+    assert loss.sums.dtype == torch.float32
+    assert MeanLoss(NumberTarget()).to("cpu").sums.dtype == torch.float64

@@ -9,8 +9,8 @@ from eigenformer.data.errors import DataError
 from eigenformer.data.fields import packed_rows
 
 
-def spread(count: int, limit: int | None = None) -> np.ndarray:
-    """Returns at most ``limit`` evenly spread indices below ``count`` (default: all)."""
+def evenly_spaced(count: int, limit: int | None = None) -> np.ndarray:
+    """Returns at most ``limit`` evenly spaced indices below ``count`` (default: all)."""
     if limit is not None and limit < 1:
         raise DataError(f"limit: must be at least 1, got {limit}")
     return np.linspace(0, count - 1, min(limit or count, count)).round().astype(np.int64)

@@ -28,6 +28,7 @@ class Architecture:
         norm: The norm of the layers, line by line.
         feed_forward: The feed-forward network of the layers, line by line.
         local_branch: The local branch of the layers, line by line; empty if there is none.
+        filters: The spectral filters of the layers, likewise.
         head: The head, line by line.
     """
 
@@ -38,6 +39,7 @@ class Architecture:
     norm: Lines
     feed_forward: Lines
     local_branch: Lines
+    filters: Lines
     head: Lines
 
 
@@ -70,5 +72,6 @@ def architecture_of(name: str, model: Eigenformer) -> Architecture:
         describe(layer.norms[0]),
         describe(layer.ffn),
         () if layer.local is None else describe(layer.local),
+        () if layer.filters is None else describe(layer.filters),
         describe(model.head),
     )

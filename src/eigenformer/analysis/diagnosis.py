@@ -11,8 +11,10 @@ For each layer:
 - how far the statistics of its batch norms are from those of the given graphs, in standard
   deviations.
 
+A network without attention has only this drift, of each of its batch norms.
+
 For the model: the norm of the loss's gradient in a training step, for each part, over several
-steps. In training, the last batch norm makes the mean prediction of a batch equal to the head's
+steps. In training, a last batch norm makes the mean prediction of a batch equal to the head's
 bias. If all errors of a batch have the same sign, an L1 loss is the error of that mean, and moves
 only the bias.
 """
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -32,14 +34,14 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 from torch_geometric.nn import global_mean_pool
 
-from eigenformer.analysis.adjacency import spread
+from eigenformer.analysis.adjacency import evenly_spaced
 from eigenformer.data.batching import GraphDataset
 from eigenformer.frequencies import sample_for
 from eigenformer.layer import EigenformerLayer
 from eigenformer.models import Eigenformer, Model
 from eigenformer.targets import Target
 from eigenformer.training.data_module import EpochBatches
-from eigenformer.training.modes import freeze_norms
+from eigenformer.training.modes import batch_norms, freeze_norms
 from eigenformer.training.predicting import model_device, predict_batches
 
 EVEN = 0.99
@@ -72,7 +74,8 @@ class Diagnosis:
     """The diagnosis of a model on a set of graphs.
 
     Args:
-        layers: The layers, from the first to the last.
+        layers: The layers, from the first to the last; empty for a network without attention.
+        norms: The drift of each batch norm, by its name, for a network without attention.
         loss: The training loss, the mean over some steps.
         gradients: The norm of the loss's gradient for each part of the model, the root mean square
             over these steps.
@@ -81,6 +84,7 @@ class Diagnosis:
     """
 
     layers: tuple[LayerDiagnosis, ...]
+    norms: dict[str, float]
     loss: float
     gradients: dict[str, float]
     steps: int
@@ -104,25 +108,32 @@ def diagnose(
     """Diagnoses a model without changing it.
 
     Args:
-        model: An Eigenformer.
+        model: A network of any kind.
         dataset: The graphs.
         target: What the model predicts.
-        limit: The number of graphs for the layers, evenly spread over the dataset (default: all).
+        limit: The number of graphs for layers and norms, evenly spread over the dataset (default:
+            all).
         batch_size: The number of graphs per training step.
         frozen_norms: Whether the batch norms use their stored statistics in training.
         steps: The number of training steps for the gradients; at most one epoch.
     """
-    if not isinstance(model, Eigenformer):
-        raise ValueError(f"{type(model).__name__}: no attention to look at; needs an Eigenformer")
-    layers = _diagnose_layers(model, dataset, spread(len(dataset), limit).tolist())
+    chosen = dataset.indices[evenly_spaced(len(dataset), limit)]
+    some = GraphDataset(dataset.archive, dataset.spectra, indices=chosen)
+    layers: tuple[LayerDiagnosis, ...] = ()
+    norms: dict[str, float] = {}
+    if isinstance(model, Eigenformer):
+        layers = _diagnose_layers(model, some)
+    else:
+        norms = _diagnose_norms(model, some)
     batches = islice(EpochBatches(len(dataset), batch_size, seed=0), steps)
     device = model_device(model)
     found = [_gradients(model, dataset.batch(b).to(device), target, frozen_norms) for b in batches]
     squares = {
-        part: sum(norms[part] ** 2 for _, norms, _ in found) / len(found) for part in found[0][1]
+        part: sum(parts[part] ** 2 for _, parts, _ in found) / len(found) for part in found[0][1]
     }
     return Diagnosis(
         layers,
+        norms,
         sum(loss for loss, _, _ in found) / len(found),
         {part: math.sqrt(square) for part, square in squares.items()},
         len(found),
@@ -132,14 +143,19 @@ def diagnose(
 
 def diagnosis_table(learned: Diagnosis, new: Diagnosis) -> str:
     """Returns Markdown tables that compare a trained model with an untrained one."""
-    lines = [
-        "| layer | entropy | sharpest head | told apart | drift | untrained: entropy | "
-        "sharpest head | told apart |",
-        "|" + " --- |" * 8,
-    ]
+    lines = []
+    if learned.layers:
+        lines += [
+            "| layer | entropy | sharpest head | told apart | drift | untrained: entropy | "
+            "sharpest head | told apart |",
+            "|" + " --- |" * 8,
+        ]
     for number, (layer, other) in enumerate(zip(learned.layers, new.layers, strict=True)):
         cells = [str(number), *_cells(layer), f"{layer.drift:.2f}", *_cells(other)]
         lines.append(f"| {' | '.join(cells)} |")
+    if learned.norms:
+        lines += ["| batch norm | drift |", "| --- | --- |"]
+    lines += [f"| {name} | {drift:.2f} |" for name, drift in learned.norms.items()]
     lines += ["", "| part | gradient | untrained |", "| --- | --- | --- |"]
     for part, norm in learned.gradients.items():
         lines.append(f"| {part} | {norm:.1e} | {new.gradients[part]:.1e} |")
@@ -159,33 +175,51 @@ class _Seen:
     norms: tuple[list[Tensor], ...] = field(default_factory=lambda: ([], []))
 
 
-def _diagnose_layers(
-    model: Eigenformer, dataset: GraphDataset, chosen: Sequence[int]
-) -> tuple[LayerDiagnosis, ...]:
+def _diagnose_layers(model: Eigenformer, graphs: GraphDataset) -> tuple[LayerDiagnosis, ...]:
     entropies: list[Tensor] = []
     graph_of_node: list[Tensor] = []
-    some = GraphDataset(dataset.archive, dataset.spectra, indices=dataset.indices[list(chosen)])
     with _watched(model) as seen:
-        for found in predict_batches(model, some, _BATCH, return_attention=True):
+        for found in predict_batches(model, graphs, _BATCH, return_attention=True):
             graph_of_node.append(found.batch.batch + _BATCH * len(graph_of_node))
-            for graph in zip(*found.attention, strict=True):
-                if graph[0].size(-1) > 1:
-                    entropies.append(torch.stack([_entropy(weights) for weights in graph]))
+            for layers in zip(*found.attention, strict=True):
+                if layers[0].size(-1) > 1:
+                    entropies.append(torch.stack([_entropy(weights) for weights in layers]))
     if not entropies:
         raise ValueError("every graph has a single node, so there is no attention to diagnose")
     entropy = torch.stack(entropies).mean(0)
-    graphs = torch.cat(graph_of_node)
+    graph = torch.cat(graph_of_node)
     return tuple(
         LayerDiagnosis(
             tuple(entropy[number].tolist()),
-            _within(torch.cat(layer.attended), graphs),
+            _within(torch.cat(layer.attended), graph),
             max(
                 _drift(norm, torch.cat(given))
-                for norm, given in zip(block.norms, layer.norms, strict=True)
+                for norm, given in zip(block.norms, layer.norms, strict=False)
             ),
         )
         for number, (block, layer) in enumerate(zip(_layers(model), seen, strict=True))
     )
+
+
+def _diagnose_norms(model: Model, graphs: GraphDataset) -> dict[str, float]:
+    """Returns the drift of each batch norm that the graphs pass through, by its name."""
+    norms = {name: m for name, m in model.named_modules() if m in batch_norms(model)}
+    given: dict[str, list[Tensor]] = {name: [] for name in norms}
+    hooks = [
+        norm.register_forward_pre_hook(lambda m, i, k=given[name]: k.append(i[0].cpu()))
+        for name, norm in norms.items()
+    ]
+    try:
+        for _ in predict_batches(model, graphs, _BATCH):
+            pass
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {
+        name.removesuffix(".module"): _drift(norm, torch.cat(given[name]))  # PyG wraps PyTorch's
+        for name, norm in norms.items()
+        if given[name]
+    }
 
 
 @contextmanager
@@ -199,7 +233,7 @@ def _watched(model: Eigenformer) -> Iterator[list[_Seen]]:
                 lambda m, i, o, k=kept: k.attended.append(o[0].cpu())
             )
         )
-        for norm, given in zip(layer.norms, kept.norms, strict=True):
+        for norm, given in zip(layer.norms, kept.norms, strict=False):  # the last may have one
             hooks.append(norm.register_forward_pre_hook(lambda m, i, k=given: k.append(i[0].cpu())))
     try:
         yield seen

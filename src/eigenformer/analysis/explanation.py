@@ -31,7 +31,7 @@ class Explanation:
 
     Args:
         model: The name of the model.
-        subject: The graph, its spectrum and its drawing.
+        view: The graph, its spectrum and its drawing.
         target: What is predicted.
         prediction: ``[1, columns]``, or ``[n, columns]`` for a node task: numbers in the user's
             units, or probabilities.
@@ -43,7 +43,7 @@ class Explanation:
     """
 
     model: str
-    subject: GraphView
+    view: GraphView
     target: Target
     prediction: np.ndarray
     truth: np.ndarray | None
@@ -89,32 +89,32 @@ def explain(
     workspace = workspace or Workspace.resolve()
     expected, model = trained.input_format, trained.eigenformer
     if source in SPLITS:
-        subject = _own_graph(trained, source, index or 0, workspace)
+        view = _own_graph(trained, source, index or 0, workspace)
     else:
         # Only a SMILES needs a featurizer. Features that do not fit raise an error below.
         features = expected.featurizer or DEFAULT_FEATURIZER
         count, undirected = expected.num_frequencies, expected.undirected
-        subject = find_graph(source, index, features, count, undirected, workspace)
-    weights = model.config.layers * model.config.heads * len(subject.drawing) ** 2
+        view = find_graph(source, index, features, count, undirected, workspace)
+    weights = model.config.layers * model.config.heads * len(view.drawing) ** 2
     if weights > MOST_WEIGHTS:
         raise DataError(
-            f"{subject.name}: {len(subject.drawing)} nodes have {weights} attention weights in "
+            f"{view.name}: {len(view.drawing)} nodes have {weights} attention weights in "
             f"{model.config.layers} layers of {model.config.heads} heads, too many for "
             f"a page; at most {MOST_WEIGHTS} can be shown"
         )
     try:
-        seen = attention_of(model, subject.data)
+        seen = attention_of(model, view.data)
     except ValueError as error:
         raise DataError(f"the model was not trained on such graphs: {error}") from None
     return Explanation(
         trained.name,
-        subject,
+        view,
         trained.target,
         trained.target.in_units(seen.prediction).numpy(),
-        _truth(trained.target, subject.data, len(seen.prediction)),
+        _truth(trained.target, view.data, len(seen.prediction)),
         seen.weights.numpy(),
         learned_filters(model),
-        unseen_atoms(expected, subject.data.x),
+        unseen_atoms(expected, view.data.x),
     )
 
 
@@ -124,10 +124,10 @@ def _own_graph(trained: TrainedModel, split: str, index: int, workspace: Workspa
     if not 0 <= index < len(graphs):
         raise DataError(f"graph {index}: '{split}' has {len(graphs)} graphs, counted from 0")
     count = trained.input_format.num_frequencies
-    subject = view_graph(data.archive, int(graphs[index]), count)
+    view = view_graph(data.archive, int(graphs[index]), count)
     if data.archive.names is not None:
-        return subject
-    return GraphView(f"{data.name}, {split} graph {index}", subject.data, subject.drawing)
+        return view
+    return GraphView(f"{data.name}, {split} graph {index}", view.data, view.drawing)
 
 
 def _truth(target: Target, data: Data, rows: int) -> np.ndarray | None:

@@ -1,14 +1,15 @@
-"""What each head learned: φ₂ over the spectrum, φ₁ over the possible scores."""
+"""What each head learned: φ₂ over the spectrum, φ₁ over the possible scores; and each filter."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.models import Model
+from eigenformer.spectral_filters import SpectralFilters
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,8 @@ class Filters:
         scores: ``[layers, heads, samples]``, from the lowest possible score to the highest.
         phi1: ``[layers, heads, samples]`` at these scores.
         reach: ``[layers, heads]``, the largest :math:`|s_{ij}|` of two different nodes.
+        spectral: ``[layers, filters, samples]``, the :math:`\phi` of the spectral filters at the
+            eigenvalues; None for a model without them.
     """
 
     eigenvalues: np.ndarray
@@ -34,6 +37,7 @@ class Filters:
     scores: np.ndarray
     phi1: np.ndarray
     reach: np.ndarray
+    spectral: np.ndarray | None = None
 
 
 @torch.no_grad()
@@ -58,4 +62,9 @@ def learned_filters(model: Model, samples: int = 401) -> Filters:
         scores = low + (high - low) * places / 2
         parts.append((phi2, scores, attention.phi1(scores), reach[:, 0]))
     stacks = (torch.stack(part).float().cpu().numpy() for part in zip(*parts, strict=True))
-    return Filters(eigenvalues.numpy(), *stacks)
+    phis = [m.phi for m in model.modules() if isinstance(m, SpectralFilters)]
+    spectral = [phi(eigenvalues.to(phi.weights[0]).expand(phi.heads, -1)) for phi in phis]
+    found = Filters(eigenvalues.numpy(), *stacks)
+    if not spectral:
+        return found
+    return replace(found, spectral=torch.stack(spectral).float().cpu().numpy())

@@ -24,6 +24,7 @@ from eigenformer.data.listing import find_archive
 from eigenformer.data.molecules import MoleculeError, from_smiles
 from eigenformer.data.reading import read_own, suited
 from eigenformer.data.workspace import Workspace
+from eigenformer.limits import DEFAULT_LIMITS
 from eigenformer.spectrum import LaplacianSpectrum
 
 DEFAULT_FEATURIZER = "ogb"
@@ -103,7 +104,9 @@ def find_graph(
         return replace(view, name=f"graph {index or 0} of {source}")
     if os.path.exists(source):  # not Path.exists, because a SMILES may be too long for a path
         options = suited(ReadOptions(featurizer=featurizer, undirected=undirected), path)
-        return view_graph(read_own(path, options).archive, index or 0, num_frequencies)
+        limits = DEFAULT_LIMITS if workspace is None else workspace.limits
+        archive = read_own(path, options, limits=limits).archive
+        return view_graph(archive, index or 0, num_frequencies)
     if path.suffix and len(path.suffix) < 9 and path.suffix[1:].isalpha() and "/" in source:
         raise DataError(Problem(source, "there is no such file or folder"))
     if index is not None:

@@ -24,17 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
 
-from eigenformer.analysis.adjacency import adjacency_matrices, spread
+from eigenformer.analysis.adjacency import adjacency_matrices, evenly_spaced
 from eigenformer.data.batching import GraphDataset
-from eigenformer.models import build_model
+from eigenformer.models import Model, build_model
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.reporting import Reporter
 from eigenformer.training.predicting import predict_batches
+
+M = TypeVar("M", bound=Model)
 
 HOPS = 5
 PATTERNS = (*(f"{k}-hop" for k in range(1, HOPS + 1)), "distance")
@@ -115,7 +117,7 @@ def match_graphs(
         limit: The number of graphs to use, evenly spread over the dataset (default: all).
         reporter: Receives the progress.
     """
-    chosen = spread(len(dataset), limit)
+    chosen = evenly_spaced(len(dataset), limit)
     scores, lifts = [], []
     with (reporter or Reporter()).step("matches", len(chosen)) as step:
         for adjacency, attention in _attention(model, dataset, chosen):
@@ -130,11 +132,11 @@ def match_graphs(
     return Matches(score, deviation, lifts_mean, len(chosen))
 
 
-def untrained(model: Eigenformer, seed: int = 0) -> Eigenformer:
+def untrained(model: M, seed: int = 0) -> M:
     """Returns a model of the same architecture with new weights, as before training."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        new = cast(Eigenformer, build_model(model.config, model.backend))
+        new = cast(M, build_model(model.config, model.backend))
         return new.to(next(model.parameters()))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenformer.analysis.adjacency import adjacency_matrices, spread
+from eigenformer.analysis.adjacency import adjacency_matrices, evenly_spaced
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
 from eigenformer.data.spectra import Spectra, find_spectra, memory_spectra, spectra_of
@@ -94,7 +94,7 @@ def mean_potentials(
     """
     if not len(archive):
         raise DataError(f"{name}: contains no graphs")
-    chosen = spread(len(archive), limit)
+    chosen = evenly_spaced(len(archive), limit)
     count = len(chosen)
     if spectra is None:
         archive = archive.subset(chosen)

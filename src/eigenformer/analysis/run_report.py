@@ -15,7 +15,9 @@ from eigenformer.analysis.filters import Filters, learned_filters
 from eigenformer.analysis.graph_view import GraphView, view_graph
 from eigenformer.config import RunConfig
 from eigenformer.data.workspace import Workspace
+from eigenformer.devices import resolve_device
 from eigenformer.experiments.paper_tables import PAPER_TABLES, paper_table
+from eigenformer.limits import DEFAULT_LIMITS
 from eigenformer.model_folder import read_card
 from eigenformer.targets import Target
 from eigenformer.trained_model import TrainedModel
@@ -66,14 +68,14 @@ class Example:
 
     Args:
         index: The index of the graph in the test set.
-        subject: The graph and its drawing.
+        view: The graph and its drawing.
         prediction: The prediction, as in :class:`GraphErrors`.
         truth: The truth, as in :class:`GraphErrors`.
         error: The error, as in :class:`GraphErrors`.
     """
 
     index: int
-    subject: GraphView
+    view: GraphView
     prediction: np.ndarray
     truth: np.ndarray
     error: float
@@ -125,6 +127,7 @@ def report_run(
     path: str | Path,
     examples: int = 8,
     workspace: Workspace | None = None,
+    device: str = "cpu",
 ) -> RunReport:
     """Collects the report of a run. ``missing`` lists the unavailable parts with reasons.
 
@@ -132,19 +135,24 @@ def report_run(
         path: A run folder.
         examples: The number of test graphs to draw, those with the largest errors.
         workspace: The folders of raw files and prepared graphs (default: from the environment).
+        device: The device to compute predictions on.
     """
+    resolve_device(device)  # a wrong name is an error, not a missing part
     folder = RunFolder.open(path)
     config, summary = folder.read_config(), folder.read_summary()
     missing: dict[str, str] = {}
     if not summary:
         missing["summary"] = "the run has not completed an epoch"
-    card = _try(missing, "model", lambda: read_card(path))
-    filters = _try(
-        missing, "filters", lambda: learned_filters(TrainedModel.open(path).model, samples=65)
-    )
+    limits = DEFAULT_LIMITS if workspace is None else workspace.limits
+    card = _try(missing, "model", lambda: read_card(path, limits))
+
+    def heads() -> Filters:
+        return learned_filters(TrainedModel.open(path, limits=limits).model, samples=65)
+
+    filters = _try(missing, "filters", heads)
 
     def test() -> TestResults:
-        return _test(folder, examples, workspace)
+        return _test(folder, examples, workspace, device)
 
     return RunReport(
         name=folder.path.resolve().name,
@@ -174,7 +182,14 @@ def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None
     if table is None or not isinstance(test, int | float):
         return None
     column = table["columns"][config.data.dataset]
-    ranks = [Rank("this run", (100 if column["percent"] else 1) * test, None, "ours")]
+    ranks = [
+        Rank(
+            f"this run: {config.model.title}",
+            (100 if column["percent"] else 1) * test,
+            None,
+            "ours",
+        )
+    ]
     for name, row in table["rows"].items():
         if config.data.dataset in row:
             mean, *rest = row[config.data.dataset]
@@ -185,8 +200,11 @@ def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None
     return Comparison(column["label"], column["metric"], lower, column["digits"], tuple(ranks))
 
 
-def _test(folder: RunFolder, examples: int, workspace: Workspace | None) -> TestResults:
-    trained = TrainedModel.open(folder.path)
+def _test(
+    folder: RunFolder, examples: int, workspace: Workspace | None, device: str
+) -> TestResults:
+    limits = DEFAULT_LIMITS if workspace is None else workspace.limits
+    trained = TrainedModel.open(folder.path, device, limits=limits)
     graphs = trained.graphs(workspace, "test")
     found = graph_errors(trained.model, graphs, trained.target, trained.batch_size)
     archive, places = graphs.archive, graphs.indices

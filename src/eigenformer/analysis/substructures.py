@@ -32,24 +32,24 @@ class Substructures:
     eigenvectors: np.ndarray
 
 
-def substructures(subject: GraphView, most: int = 30) -> Substructures:
+def substructures(view: GraphView, most: int = 30) -> Substructures:
     """Returns the eigenvectors of a graph; only the lowest and highest frequencies if it is large.
 
     Args:
-        subject: The graph.
+        view: The graph.
         most: The largest number of eigenvectors to show.
     """
     if most < 1:
         raise DataError(f"most: must be at least 1, got {most}")
-    values, vectors = subject.eigenvalues, _canonical(subject.eigenvalues, subject.eigenvectors)
+    values, vectors = view.eigenvalues, _canonical(view.eigenvalues, view.eigenvectors)
     count = len(values)
     places = np.arange(count)
     if count > most:
         places = np.concatenate([places[: most - most // 2], places[count - most // 2 :]])
     multiplicities = (values[:, None] == values).sum(1)
     return Substructures(
-        name=subject.name,
-        drawing=subject.drawing,
+        name=view.name,
+        drawing=view.drawing,
         places=places + 1,
         eigenvalues=values[places],
         multiplicities=multiplicities[places],

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 
 from eigenformer import __version__
 from eigenformer.cli.parser import Parser
 from eigenformer.nearest import unknown
+from eigenformer.stopping import STOPPED, StopSignals, stopped_in_time
 
 # Each command and what it does. Its module has `add_arguments(parser)` and `run(arguments)`.
 _COMMANDS = {
@@ -23,7 +26,7 @@ _COMMANDS = {
     "diagnose": "show why a model learns or does not: attention entropy, gradients, batch norms",
     "runs": "list the runs in a folder",
     "reproduce": "train a preset's full schedule with several seeds and compare with the paper",
-    "ablate": "repeat a training with one thing changed: frequencies or degree scaler",
+    "ablate": "repeat a training with one thing changed: frequencies, degree scaler or parts",
     "compare": "train several networks on one dataset with equal effort, and rank them",
     "table": "print the paper's result tables together with the runs in a folder",
     "figures": "draw the paper's figures from a run, a dataset, a graph or a preset",
@@ -33,7 +36,6 @@ _COMMANDS = {
     "doctor": "show which attention backend is active and why, and check it",
     "presets": "list the paper's models and other networks: sizes, parameters, published figures",
 }
-_INTERRUPTED = 130
 # How often a thread of GNU's OpenMP polls for work before it sleeps, unless the user sets it. This
 # is enough to be awake for the next operator. The default, 300,000, takes time from busy threads.
 _SPINS = "10000"
@@ -42,6 +44,31 @@ _SPINS = "10000"
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     argv = sys.argv[1:] if argv is None else list(argv)
+    name = argv[0] if argv and argv[0] in _COMMANDS else ""
+    stopped = f"eigenformer {name}".rstrip() + ": stopped"
+    with stopped_in_time(stopped) as stop:
+        try:
+            return _run(argv, stop)
+        except KeyboardInterrupt:
+            print(stopped, file=sys.stderr)
+            return STOPPED
+
+
+def program() -> None:
+    """Runs the command line as a process of its own."""
+    code = main()
+    for number in (signal.SIGINT, signal.SIGTERM):  # there is nothing left to stop
+        signal.signal(number, signal.SIG_IGN)
+    if code == STOPPED:
+        # At once: threads of libraries may work on, and Python itself would end with a signal
+        # instead of a code if `exec` was interrupted, as it often is during imports.
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _run(argv: list[str], stop: StopSignals) -> int:
     if "OMP_WAIT_POLICY" not in os.environ:  # read later, when PyTorch is loaded
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
     if isinstance(sys.stdout, TextIOWrapper):  # a terminal may be unable to show φ
@@ -61,21 +88,29 @@ def main(argv: Sequence[str] | None = None) -> int:
             # Only for its help text: "--debug" is accepted anywhere, also after a subcommand.
             command.add_argument("--debug", action="store_true", help="show tracebacks")
             command.set_defaults(run=module.run)
+    for text in argv:
+        if not _is_text(text):
+            parser.error(f"{text!r}: not valid UTF-8; rename the file or folder")
     debug = "--debug" in argv
     arguments, rest = parser.parse_known_args([text for text in argv if text != "--debug"])
     if rest:
         return _fail(arguments, commands.choices[arguments.command].explain(rest), 2)
     try:
         return int(arguments.run(arguments) or 0)
-    except KeyboardInterrupt:
-        return _fail(arguments, "stopped", _INTERRUPTED)
     except BrokenPipeError:  # the reader of our output is gone, as with | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
+        if stop.asked and not _stopped(error):  # an import that is interrupted raises anything
+            raise KeyboardInterrupt from error
         if debug:
             raise
-        return _fail(arguments, _message(error), _INTERRUPTED if _stopped(error) else 2)
+        return _fail(arguments, _message(error), STOPPED if _stopped(error) else 2)
+
+
+def _is_text(argument: str) -> bool:
+    """Whether an argument is valid UTF-8. Python marks all other bytes as surrogates."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in argument)
 
 
 def _fail(arguments: argparse.Namespace, message: str, code: int) -> int:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eigenformer.cli.settings import add_folders, workspace_of
+from eigenformer.cli.settings import add_device, add_folders, workspace_of
 
 if TYPE_CHECKING:
     from eigenformer.speed import Measurement, Setup
@@ -30,15 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="skip literal attention if a step needs more than this many gigabytes (default: 14)",
     )
     parser.add_argument("--output", type=Path, help="folder for the results as JSON and a plot")
+    add_device(parser, default="cpu")
     add_folders(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Measures, and prints each result as soon as it is known."""
+    from eigenformer.devices import resolve_device
     from eigenformer.nearest import unknown
     from eigenformer.speed import WORKLOADS, growth, steps
     from eigenformer.speed.batches import find_archive
 
+    device = str(resolve_device(arguments.device))
     cache_dir = workspace_of(arguments).cache_dir
     archives: dict[str, str | None] = {}
     for name in arguments.workloads or WORKLOADS:
@@ -48,26 +51,33 @@ def run(arguments: argparse.Namespace) -> None:
         archives[name] = None if found is None else str(found)
         graphs = "random graphs" if found is None else found.name
         print(f"{name}: {WORKLOADS[name].graphs} graphs of {graphs}")
-    report: dict[str, list[dict[str, Any]]] = {"steps": [], "growth": []}
-    print("\nForward, backward and optimiser: processor seconds, wall-clock seconds, megabytes.\n")
-    print("| batch | threads | model | parameters | processor s | wall s | memory MB | literal / |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+        if device != "cpu":
+            print(f"  {_reported(WORKLOADS[name].preset)}")
+    results: dict[str, list[dict[str, Any]]] = {"steps": [], "growth": []}
+    print("\nForward, backward and optimiser: processor seconds, wall-clock seconds, megabytes.")
+    if device != "cpu":
+        print(
+            f"On {_gpu_name(device)}: seconds between its events; megabytes of PyTorch's allocator."
+        )
+    names = ["batch", "threads", "model", "parameters", "processor s", "wall s", "memory MB"]
+    names += ["literal /"] if device == "cpu" else ["literal /", "GPU s"]
+    print("\n| " + " | ".join(names) + " |\n|" + " --- |" * len(names))
     for name, archive in archives.items():
         for threads in arguments.threads:
-            report["steps"] += _table(list(steps({name: archive}, [threads])), arguments)
-    if not arguments.no_growth:
+            results["steps"] += _table(list(steps({name: archive}, [threads], device)), arguments)
+    if not arguments.no_growth and device == "cpu":
         print("\n| grows with | | model | processor s | memory MB |")
         print("| --- | --- | --- | --- | --- |")
-        for name, value, setup in growth():
+        for name, value, setup in growth(device):
             best = _best([setup], arguments)[0]
             cells = f"{best.cpu:.4f} | {best.memory:.0f}" if best else "failed | "
             print(f"| {name} | {value} | {setup.model} | {cells} |", flush=True)
-            report["growth"].append(_record(name, value, setup.model, best))
+            results["growth"].append(_record(name, value, setup.model, best))
     if arguments.output:
         arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
-        if not arguments.no_growth:
-            _plot(report["growth"], arguments.output / "growth.svg")
+        (arguments.output / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
+        if results["growth"]:
+            _plot(results["growth"], arguments.output / "growth.svg")
 
 
 def _table(setups: list[Setup], arguments: argparse.Namespace) -> list[dict[str, Any]]:
@@ -103,8 +113,30 @@ def _best(setups: list[Setup], arguments: argparse.Namespace) -> list[Measuremen
 
 
 def _cells(found: Measurement, literal: Measurement | None) -> str:
-    ratio = f"{literal.cpu / found.cpu:.1f}" if literal else ""
-    return f"{found.parameters} | {found.cpu:.3f} | {found.wall:.3f} | {found.memory:.0f} | {ratio}"
+    whole = (lambda x: x.cpu) if found.gpu is None else (lambda x: x.gpu)
+    ratio = f"{whole(literal) / whole(found):.1f}" if literal else ""
+    gpu = "" if found.gpu is None else f" | {found.gpu:.4f}"
+    times = f"{found.cpu:.3f} | {found.wall:.3f}"
+    return f"{found.parameters} | {times} | {found.memory:.0f} | {ratio}{gpu}"
+
+
+def _gpu_name(device: str) -> str:
+    import torch
+
+    return torch.cuda.get_device_name(device)
+
+
+def _reported(preset: str) -> str:
+    """Returns what the paper reports for a preset, in words."""
+    from eigenformer.config import load_preset
+
+    paper = load_preset(preset).paper
+    if paper is None:
+        return f"the paper reports nothing for {preset}"
+    return (
+        f"the paper: {paper.epoch_seconds:g} s an epoch, {paper.memory_gb:g} GB at most, on an "
+        f"{paper.accelerator} ({preset})"
+    )
 
 
 def _record(name: str, value: int, model: str, found: Measurement | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eigenformer.cli.settings import workspace_of
+from eigenformer.cli.settings import add_limits, workspace_of
 from eigenformer.config import ReadOptions, Settings, SplitOptions
 from eigenformer.config.settings import setting_types
 from eigenformer.reporting import print_columns
@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     folders.add_argument(
         "--cache-dir", type=Path, help="folder of prepared graphs (or EIGENFORMER_CACHE_DIR)"
     )
+    add_limits(folders)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     text = "fetch or generate graphs, build an archive, compute spectra; skips finished steps"
@@ -92,6 +93,10 @@ def _add_own(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--undirected", action="store_true", default=None, help="treat each edge as undirected"
     )
+    group.add_argument(
+        "--ignore", dest="ignored_columns", nargs="+", metavar="COLUMN",
+        help="columns of nodes and edges that are not features",
+    )  # fmt: skip
 
 
 def _prepare(arguments: argparse.Namespace) -> None:

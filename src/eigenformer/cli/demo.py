@@ -29,7 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Trains an Eigenformer and the networks it is compared with, and writes the report."""
     from eigenformer.analysis.run_report import report_run
-    from eigenformer.experiments.demo import NETWORKS, majority, train_comparable
+    from eigenformer.experiments.demo import (
+        NETWORKS,
+        check_comparable,
+        majority,
+        train_comparable,
+    )
     from eigenformer.pages import report_page, save_page
     from eigenformer.training.loop import start_run
     from eigenformer.training.planning import plan
@@ -41,6 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"demo: find the pattern hidden in random graphs (PATTERN, {size} graphs generated here)")
     workspace = workspace_of(arguments)
     config, data = plan(wanted, workspace)
+    check_comparable(config)  # before any long work
     summary = start_run(config, data, arguments.out, workspace.reporter)
     results = [("Eigenformer", summary["parameters"], summary["test"])]
     for network in NETWORKS:

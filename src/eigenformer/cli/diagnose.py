@@ -1,11 +1,23 @@
-"""``eigenformer diagnose``: where a model's attention looks, and which weights the loss moves."""
+"""``eigenformer diagnose``: where attention looks, which norms drift, which weights learn."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from eigenformer.cli.settings import add_device, add_folders, positive, workspace_of
+from eigenformer.cli.settings import (
+    add_device,
+    add_folders,
+    limits_of,
+    positive,
+    set_threads,
+    workspace_of,
+)
+
+if TYPE_CHECKING:
+    from eigenformer.analysis.diagnosis import Diagnosis
+    from eigenformer.config import EigenformerConfig
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,33 +38,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints both tables and points out what is striking."""
-    import torch
-
-    from eigenformer.analysis.diagnosis import EVEN, diagnose, diagnosis_table
+    from eigenformer.analysis.diagnosis import diagnose, diagnosis_table
     from eigenformer.analysis.matches import untrained
     from eigenformer.trained_model import TrainedModel
 
     if arguments.limit < 2:
         raise ValueError(f"--limit: must be at least 2, got {arguments.limit}")
-    if arguments.threads is not None:
-        torch.set_num_threads(arguments.threads)
-    found = TrainedModel.open(arguments.run_folder, arguments.device)
+    set_threads(arguments)
+    found = TrainedModel.open(arguments.run_folder, arguments.device, limits=limits_of(arguments))
     graphs = found.graphs(workspace_of(arguments), arguments.split, arguments.data)
     target, size = found.target, found.batch_size
     learned, new = (
         diagnose(model, graphs, target, arguments.limit, size, frozen, arguments.steps)
         for model, frozen in (
-            (found.eigenformer, found.frozen_norms),
-            (untrained(found.eigenformer), False),
+            (found.model, found.frozen_norms),
+            (untrained(found.model), False),
         )
     )
     print(diagnosis_table(learned, new), end="\n\n")
-    config = found.eigenformer.config
+    print(
+        f"{'layers' if learned.layers else 'batch norms'}: {min(arguments.limit, len(graphs))} "
+        f"graphs of {arguments.split}; gradients: {learned.steps} training steps of up to {size} "
+        f"graphs, loss {learned.loss:.4f}, untrained {new.loss:.4f}"
+    )
+    if learned.layers:
+        _print_heads(learned, new, found.eigenformer.config)
+    else:
+        print(f"{found.model.config.title}: no spectrum-aware attention, so none is shown")
+    if learned.bias_steps:
+        print(
+            f"{learned.bias_steps} of {learned.steps} steps change only the head's bias: all "
+            f"errors of a batch have the same sign, and batch norm makes the mean prediction equal "
+            f"to the bias; larger batches, --training.freeze_norms_after or "
+            f"--model.last_norm false avoid this"
+        )
+
+
+def _print_heads(learned: Diagnosis, new: Diagnosis, config: EigenformerConfig) -> None:
+    """Prints how many heads have nearly uniform attention, and what helps against it."""
+    from eigenformer.analysis.diagnosis import EVEN
+
     heads = config.layers * config.heads
     print(
-        f"layers: {min(arguments.limit, len(graphs))} graphs of {arguments.split}; gradients: "
-        f"{learned.steps} training steps of up to {size} graphs, loss {learned.loss:.4f}, "
-        f"untrained {new.loss:.4f}\n"
         f"heads with nearly uniform attention (entropy above {EVEN}): {learned.even_heads} of "
         f"{heads}, untrained {new.even_heads}"
     )
@@ -60,10 +87,4 @@ def run(arguments: argparse.Namespace) -> None:
         print(
             f"most heads still have the nearly uniform attention they started with; a "
             f"--model.phi_gain above {config.phi_gain:g} makes them start less uniform"
-        )
-    if learned.bias_steps:
-        print(
-            f"{learned.bias_steps} of {learned.steps} steps change only the head's bias: all "
-            f"errors of a batch have the same sign, and batch norm makes the mean prediction equal "
-            f"to the bias; larger batches or --training.freeze_norms_after avoid this"
         )

@@ -34,19 +34,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the findings. Returns the exit code 1 if the backends disagree."""
-    from eigenformer.kernels import KERNELS
-    from eigenformer.self_check import check_backends
+    import torch
 
     _print_versions()
     _print_attention()
     _print_folders(workspace_of(arguments))
-    there = [kernel.name for kernel in KERNELS if kernel.unavailable() is None]
-    checks = check_backends([name for name in reversed(there) if name != "literal"])
+    agree = [_compare(device) for device in ("cpu", "cuda")[: 1 + torch.cuda.is_available()]]
+    return 0 if all(agree) else 1
+
+
+def _compare(device: str) -> bool:
+    """Compares all backends that run on a device with ``literal``; returns whether they agree."""
+    from eigenformer.kernels import KERNELS, Request, why_not
+    from eigenformer.self_check import check_backends
+
+    there = [kernel.name for kernel in KERNELS if why_not(kernel, Request(device=device)) is None]
+    backends = [name for name in reversed(there) if name != "literal"]
+    checks = check_backends(backends, device=device)
     for check in checks:
+        if not check.cases:
+            _line("self-check", f"{check.backend} supports none of the compared models")
+            continue
         verdict = "agrees with" if check.agrees else "DIFFERS FROM"
         text = f"{check.backend} {verdict} literal: largest difference {check.error:.1e}"
-        _line("self-check", f"{text} in {check.cases} batches")
-    return 0 if all(check.agrees for check in checks) else 1
+        place = "" if device == "cpu" else ", on the GPU"
+        _line("self-check", f"{text} in {check.cases} batches{place}")
+    return all(check.agrees for check in checks)
 
 
 def _print_versions() -> None:
@@ -69,26 +82,35 @@ def _print_attention() -> None:
     """Prints which kernel computes what, and why faster ones are not used."""
     import torch
 
-    from eigenformer.kernels import KERNELS, Request, choose_kernel
+    from eigenformer.kernels import (
+        NativeAttention,
+        Request,
+        TritonAttention,
+        choose_kernel,
+        why_not,
+    )
 
     title = "attention"
     active = choose_kernel(Request())
-    for kernel in KERNELS:
-        reason = kernel.unavailable()
-        if reason is not None:
-            _line(title, f"{active.name}: {reason}")
-            title = ""
+    if NativeAttention.unavailable():
+        _line(title, f"{active.name}: {NativeAttention.unavailable()}")
+        title = ""
     details = f" ({active.details()})" if active.details() else ""
     _line(title, f"{active.name} for float32 on the CPU{details}")
     for text, request in {
         "float64": Request(torch.float64),
-        "a GPU": Request(device="cuda"),
+        "edges and features": Request(features=True, edges=True),
         "attention weights": Request(return_attention=True),
     }.items():
         kernel = choose_kernel(request)
         if kernel is not active:
             reason = f"{active.name}: {active.unsupported(request)}"
             _line("", f"{kernel.name} for {text} ({reason})")
+    gpu = Request(device="cuda")
+    kernel = choose_kernel(gpu)
+    why = why_not(TritonAttention, gpu) or TritonAttention.doubts(gpu)
+    reason = kernel.details() if why is None else f"{TritonAttention.name}: {why}"
+    _line("", f"{kernel.name} for a GPU ({reason})")
 
 
 def _print_folders(workspace: Workspace) -> None:

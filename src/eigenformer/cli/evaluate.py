@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_device, add_folders, positive, workspace_of
+from eigenformer.cli.settings import (
+    add_device,
+    add_folders,
+    limits_of,
+    positive,
+    set_threads,
+    workspace_of,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,16 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints the metrics, the main one first."""
-    import torch
-
     from eigenformer.trained_model import TrainedModel
 
-    if arguments.threads is not None:
-        torch.set_num_threads(arguments.threads)
+    set_threads(arguments)
     targets = None if arguments.targets is None else tuple(arguments.targets)
     columns = {"smiles": arguments.smiles, "targets": targets}
     given = {name: value for name, value in columns.items() if value is not None}
-    trained = TrainedModel.open(arguments.run_folder, arguments.device)
+    trained = TrainedModel.open(arguments.run_folder, arguments.device, limits=limits_of(arguments))
     split = arguments.split or trained.default_split(arguments.data)
     graphs = trained.graphs(workspace_of(arguments), split, arguments.data, given)
     metrics, first = trained.evaluate(graphs), trained.target.metric

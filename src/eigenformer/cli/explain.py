@@ -34,10 +34,10 @@ def run(arguments: argparse.Namespace) -> None:
     from eigenformer.pages import explain_page, explain_remark, save_page
     from eigenformer.trained_model import TrainedModel
 
-    trained = TrainedModel.open(arguments.run_folder, arguments.device)
     workspace = workspace_of(arguments)
+    trained = TrainedModel.open(arguments.run_folder, arguments.device, limits=workspace.limits)
     explanation = explain(trained, arguments.input, arguments.index, workspace)
     save_page(explain_page(explanation), arguments.out)
-    print(f"{explanation.subject.name}: {arguments.out}")
+    print(f"{explanation.view.name}: {arguments.out}")
     if remark := explain_remark(explanation):
         print(remark)

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=int, help="number of graphs for the table (default: all)"
     )
 
-    text = "what each head learned: φ₂ over the spectrum, φ₁ over the possible scores"
+    text = "what heads and filters learned: φ₂ over the spectrum, φ₁ over the possible scores"
     filters = figures.add_parser("filters", parents=[out], help=text, description=text)
     filters.add_argument("run_folder", type=Path, metavar="RUN", help="folder with a model")
     filters.add_argument(
@@ -102,7 +102,9 @@ def _potentials(arguments: argparse.Namespace) -> Picture:
     found = []
     for name in arguments.datasets:
         if Path(name).exists() and not is_archive(name):
-            archive = read_own(name).archive  # the user's own graphs, not prepared
+            archive = read_own(
+                name, limits=workspace.limits
+            ).archive  # the user's own graphs, not prepared
             found.append(mean_potentials(Path(name).name, archive, None, arguments.limit))
             continue
         folder = find_archive(name, workspace)
@@ -119,7 +121,7 @@ def _attention(arguments: argparse.Namespace) -> Picture:
     from eigenformer.trained_model import TrainedModel
 
     workspace = workspace_of(arguments)
-    trained = TrainedModel.open(arguments.run_folder)
+    trained = TrainedModel.open(arguments.run_folder, limits=workspace.limits)
     graphs = trained.graphs(workspace, arguments.split, arguments.data)
     index, count = arguments.index, len(graphs)
     if not 0 <= index < count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_device, positive
+from eigenformer.cli.settings import add_device, add_limits, limits_of, positive, set_threads
 
 _OUT = Path("predictions.csv")
 
@@ -25,21 +25,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--threads", type=positive, help="PyTorch threads")
     add_device(parser)
+    add_limits(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the predictions."""
-    import torch
-
     from eigenformer.trained_model import TrainedModel
     from eigenformer.training.prediction import predict_file
 
     out = arguments.out or _OUT
     if arguments.out is None and out.exists():
         raise ValueError(f"{out}: already exists; use --out to overwrite it or to write elsewhere")
-    if arguments.threads is not None:
-        torch.set_num_threads(arguments.threads)
-    trained = TrainedModel.open(arguments.run_folder, arguments.device)
+    set_threads(arguments)
+    limits = limits_of(arguments)
+    trained = TrainedModel.open(arguments.run_folder, arguments.device, limits=limits)
     counts = predict_file(
         trained, arguments.input, out, arguments.smiles, arguments.escape_formulas
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from eigenformer.cli.settings import add_folders, workspace_of
+from eigenformer.cli.settings import add_device, add_folders, workspace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=8,
         help="test graphs to draw, largest errors first (default: 8)",
     )
+    add_device(parser)
     add_folders(parser)
 
 
@@ -32,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     from eigenformer.pages import report_page, save_page
 
     workspace = workspace_of(arguments)
-    report = report_run(arguments.run_folder, arguments.examples, workspace)
+    report = report_run(arguments.run_folder, arguments.examples, workspace, arguments.device)
     for part, reason in report.missing.items():
         workspace.reporter.notice(f"without {part}: {reason}")
     save_page(report_page(report), arguments.out)

@@ -23,4 +23,4 @@ def run(arguments: argparse.Namespace) -> None:
     """Prints the table."""
     from eigenformer.training.overview import COLUMNS, run_rows
 
-    print_columns([COLUMNS, *run_rows(arguments.folder)], right=(3, 4, 5, 7, 8, 9))
+    print_columns([COLUMNS, *run_rows(arguments.folder)], right=(4, 5, 6, 8, 9, 10))

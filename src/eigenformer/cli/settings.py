@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
+from eigenformer.cli.config_file import fitted, read_config_file
 from eigenformer.config import ConfigError, RunConfig, Settings, merge, parse_yaml
 from eigenformer.config.settings import alternatives, setting_types
-from eigenformer.config.yaml_text import line_of
+from eigenformer.limits import Limits
+from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:
     from eigenformer.data.workspace import Workspace
-    from eigenformer.reporting import Reporter
 
 # Each option and where its value goes in the settings of a run.
 _PLACES = {
@@ -23,6 +24,7 @@ _PLACES = {
     "lr": "training.learning_rate",
     "seed": "seed",
     "threads": "threads",
+    "device": "device",
     "devices": "devices",
     "machines": "machines",
     "precision": "precision",
@@ -34,8 +36,31 @@ _PLACES = {
 _ALIASES = {"data.frequencies": "data.num_frequencies"}
 
 
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that raises or lowers limits on the size of inputs."""
+    parser.add_argument(
+        "--limits", nargs="+", action="extend", default=[], metavar="NAME=NUMBER",
+        help="raise or lower limits, for example atoms=20k (docs/security.md lists them)",
+    )  # fmt: skip
+
+
+def limits_of(arguments: argparse.Namespace) -> Limits:
+    """Returns the limits of a command."""
+    return Limits.parse(arguments.limits)
+
+
+def set_threads(arguments: argparse.Namespace) -> None:
+    """Sets the number of PyTorch threads, if it is given."""
+    import torch
+
+    if arguments.threads is not None:
+        limits_of(arguments).check("threads", arguments.threads, "--threads")
+        torch.set_num_threads(arguments.threads)
+
+
 def add_folders(parser: argparse.ArgumentParser) -> None:
-    """Adds the folders that data is read from and kept in."""
+    """Adds the folders that data is read from and kept in, and the limits on its size."""
+    add_limits(parser)
     group = parser.add_argument_group("folders")
     group.add_argument("--raw-dir", type=Path, help="folder of raw files (or EIGENFORMER_RAW_DIR)")
     group.add_argument(
@@ -43,10 +68,13 @@ def add_folders(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_device(parser: argparse.ArgumentParser) -> None:
-    """Adds the device that a trained model computes on."""
+def add_device(parser: argparse._ActionsContainer, default: str | None = "auto") -> None:
+    """Adds the device to compute on. None leaves the choice to the settings."""
+    shown = default or "auto"
     parser.add_argument(
-        "--device", default="cpu", help="device to compute on: cpu (default), cuda, cuda:1, mps"
+        "--device",
+        default=default,
+        help=f"device to compute on: auto, cpu, cuda, cuda:N or mps (default: {shown})",
     )
 
 
@@ -58,7 +86,8 @@ def workspace_of(arguments: argparse.Namespace, reporter: Reporter | None = None
     raw_dir, cache_dir, workers = (
         getattr(arguments, name, None) for name in ("raw_dir", "cache_dir", "workers")
     )
-    return Workspace.resolve(raw_dir, cache_dir, workers, reporter or TerminalReporter())
+    reporter, limits = reporter or TerminalReporter(), limits_of(arguments)
+    return Workspace.resolve(raw_dir, cache_dir, workers, reporter, limits=limits)
 
 
 def positive(text: str) -> int:
@@ -85,6 +114,7 @@ def add_training(parser: argparse.ArgumentParser) -> None:
         "--patience", type=int, metavar="N", help="stop after N epochs without improvement"
     )
     group.add_argument("--threads", type=int, help="PyTorch threads per process")
+    add_device(group, default=None)
     group.add_argument("--devices", type=int, help="processes or GPUs per machine")
     group.add_argument("--machines", type=int, help="number of machines")
     group.add_argument("--precision", help="numerical precision: 32, 64, bf16 or 16")
@@ -121,6 +151,13 @@ def add_own_data(parser: argparse.ArgumentParser) -> None:
         help="shares of train, val and test (default: 0.8 0.1 0.1)",
     )
     own.add_argument(
+        "--undirected", action="store_true", default=None, help="treat each edge as undirected"
+    )
+    own.add_argument(
+        "--ignore", dest="ignored_columns", nargs="+", metavar="COLUMN",
+        help="columns of nodes and edges that are not features",
+    )  # fmt: skip
+    own.add_argument(
         "--max-bad-rows",
         type=share,
         metavar="SHARE",
@@ -133,10 +170,12 @@ def share(text: str) -> float:
     return float(text[:-1]) / 100 if text.endswith("%") else float(text)
 
 
-def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the given settings as plain data. Options override the settings file."""
+def settings_of(arguments: argparse.Namespace, reporter: Reporter | None = None) -> dict[str, Any]:
+    """Returns the given settings as plain data. Options override the settings file.
+
+    The reporter says which settings of the file are not used.
+    """
     given = vars(arguments)
-    settings = _from_file(given["config"]) if given.get("config") is not None else {}
     changes: dict[str, Any] = {}
     names = _inside(setting_types(RunConfig)["data"])
     data = {name: f"data.{name}" for name in names if name != "kind"}
@@ -146,16 +185,10 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, Any]:
     for name, _ in _dotted():
         if name in given:
             _put(changes, _ALIASES.get(name, name), given[name])
-    if "dataset" in changes.get("data", {}) and "data" in settings:
-        # The new dataset may be of a different kind than the one in the file.
-        kept = {name: value for name, value in settings["data"].items() if name != "kind"}
-        settings = {**settings, "data": kept}
-    wanted = merge(settings, changes)
-    old, new = settings.get("training", {}), changes.get("training", {})
-    if old.get("epochs") and "warmup_epochs" in old and "epochs" in new:
-        warmup = old["warmup_epochs"] * new["epochs"] / old["epochs"]
-        wanted["training"] = {**wanted["training"], "warmup_epochs": warmup, **new}
-    return wanted
+    if given.get("config") is None:
+        return changes
+    path = given["config"]
+    return merge(fitted(read_config_file(path), changes, path, reporter or Reporter()), changes)
 
 
 def _dotted() -> Iterator[tuple[str, Any]]:
@@ -223,18 +256,6 @@ class _Several(argparse.Action):
             values = [yaml.load(values[0], yaml.BaseLoader)]  # every item stays a string
         listed = len(values) == 1 and isinstance(values[0], list)
         setattr(namespace, self.dest, values[0] if listed else values)
-
-
-def _from_file(path: Path) -> dict[str, Any]:
-    from eigenformer.training.run_folder import read_yaml
-
-    settings = read_yaml(path)
-    try:
-        RunConfig.check_part(settings)
-    except ConfigError as error:
-        line = line_of(path.read_text("utf-8"), str(error).partition(":")[0])
-        raise ConfigError(f"{path}, line {line or 1}: {error}") from None
-    return settings
 
 
 def _put(settings: dict[str, Any], place: str, value: Any) -> None:

@@ -44,14 +44,15 @@ def run(arguments: argparse.Namespace) -> None:
     from eigenformer.training.run_folder import RunFolder
     from eigenformer.training.trainer import is_first_process
 
-    wanted = settings_of(arguments)
     workspace = workspace_of(arguments, None if is_first_process() else SilentReporter())
+    wanted = settings_of(arguments, workspace.reporter)
     if arguments.resume is not None:
         if wanted or arguments.out is not None:
             raise ConfigError("--resume uses the run's own settings and takes no others")
         folder = RunFolder.open(arguments.resume)
         folder.check_resumable()  # before any long work
         config = folder.read_config()
+        workspace.limits.check_settings(config)
         data = load_data(config.data, workspace, *config.model.needs)
         resume_run(arguments.resume, config, data, workspace.reporter)
         return

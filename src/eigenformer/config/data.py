@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ class ReadOptions(Settings):
         featurizer: How molecules become graphs: ``ogb`` or ``zinc``.
         undirected: Whether edges go both ways even if they are listed in one direction, in plain
             tables.
+        ignored_columns: Columns that are not features, in the tables ``nodes`` and ``edges``.
     """
 
     smiles: str = "smiles"
@@ -39,11 +41,15 @@ class ReadOptions(Settings):
     task: str | None = None
     featurizer: str = "ogb"
     undirected: bool = False
+    ignored_columns: tuple[str, ...] = ()
 
     def check(self) -> None:
-        for name in self.targets:
-            if self.targets.count(name) > 1:
+        for name, count in Counter(self.targets).items():
+            if count > 1:
                 raise ConfigError(f"targets: '{name}' appears twice")
+        for name in self.targets:
+            if name in self.ignored_columns:
+                raise ConfigError(f"ignored_columns: '{name}' is a target")
         if self.task is not None:
             from eigenformer.targets import target_class
 
@@ -100,6 +106,7 @@ class OwnData(ReadOptions, SplitOptions):
         featurizer: How molecules become graphs: ``ogb`` or ``zinc``.
         undirected: Whether edges go both ways even if they are listed in one direction, in plain
             tables.
+        ignored_columns: Columns that are not features, in the tables ``nodes`` and ``edges``.
         max_bad_rows: Largest share of unreadable rows with which training still starts.
         limit: Number of graphs to take from each split, for a quick look; None for all.
         num_frequencies: Number of lowest frequencies to keep; None for all.
@@ -186,6 +193,7 @@ class InputFormat(Settings):
         node_features: Columns of the table of nodes, in order; empty if they have no names.
         edge_features: Columns of the table of edges.
         undirected: Whether edges go both ways, in plain tables.
+        ignored_columns: Columns of the tables of nodes and edges that were not used.
         num_frequencies: Number of lowest frequencies to keep; None for all.
         unknown_type: Node type that stands for all types missing from the training data; None if
             there is no such type.
@@ -197,6 +205,7 @@ class InputFormat(Settings):
     node_features: tuple[str, ...] = ()
     edge_features: tuple[str, ...] = ()
     undirected: bool = False
+    ignored_columns: tuple[str, ...] = ()
     num_frequencies: int | None = None
     unknown_type: int | None = None
 

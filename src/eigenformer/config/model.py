@@ -20,6 +20,9 @@ from eigenformer.options import (
     Psi,
 )
 
+# With larger initial weights, single precision overflows in the first step.
+_LARGEST_GAIN = 1e6
+
 
 @dataclass(frozen=True)
 class EmbeddingSpec(Settings):
@@ -127,6 +130,9 @@ class NetworkConfig(Settings):
     network: ClassVar[str]
     """Class of the model as ``module:class``, imported when a model is built."""
 
+    uses_backend: ClassVar[bool] = False
+    """Whether the network has spectrum-aware attention, which a backend computes."""
+
     node_encoder: EncoderSpec
     out_channels: int = 1
     edge_encoder: EncoderSpec | None = None
@@ -149,6 +155,19 @@ class NetworkConfig(Settings):
     def needs(self) -> Needs:
         """What graphs need beside their features; nothing else is computed."""
         return Needs()
+
+    def check_backend(self, backend: str) -> None:
+        """Raises an error if a backend is chosen for a network that does not use one."""
+        if backend != "auto" and not self.uses_backend:
+            raise ConfigError(
+                f"backend: '{backend}' is a way to compute spectrum-aware attention, which "
+                f"{self.title} does not have"
+            )
+
+    @property
+    def title(self) -> str:
+        """Name of the network in messages and tables: its kind, and its type within the kind."""
+        return str(getattr(self, "kind", type(self).__name__))
 
     def tiny(self) -> Self:
         """Returns the smallest network with the same inputs and the same number of outputs."""
@@ -176,6 +195,9 @@ class EigenformerConfig(NetworkConfig):
         feature_attention: Whether attention also depends on node and edge features.
         psi: Function ψ of the feature attention: ``signed_sqrt`` or ``identity``.
         attention_dropout: Dropout on attention weights, after the softmax.
+        drop_path: Probability of leaving out the branches of the last layer for a graph in a
+            training step; grows linearly from 0 in the first layer. 0, as in the paper, to keep
+            all branches.
         degree_scaler: Degree scaling with θ ``shared`` by all layers or ``per_layer``; ``none``
             for no degree scaling.
         node_potentials: Number of learned node potentials added to the encoded nodes; 0, as in
@@ -183,6 +205,9 @@ class EigenformerConfig(NetworkConfig):
         potential_width: Hidden width of the φ of each node potential.
         local_branch: Network that sends messages along edges, beside the attention of each
             layer: ``gine``; None, as in the paper, for no such network.
+        filters: Number of learned filters of the spectrum applied to the nodes, beside the
+            attention of each layer; must divide ``hidden_dim``; 0, as in the paper, for none.
+        filter_width: Hidden width of the φ of each filter.
         feed_forward: Network after the attention of each layer: ``mlp``.
         ffn_width: Hidden width of the feed-forward network; None for ``hidden_dim``.
         norm: Both norms of each layer: ``batch_norm``, ``layer_norm``, ``graph_norm`` or
@@ -190,6 +215,8 @@ class EigenformerConfig(NetworkConfig):
         norm_affine: Whether the batch norms of the layers scale and shift.
         norm_shared: Whether all layers share the scales and shifts of their batch norms.
         input_norm: Whether the encoded nodes pass through a batch norm, which scales and shifts.
+        last_norm: Whether the last layer ends with a norm. With a batch norm there, sum pooling and
+            a linear head, the mean prediction of a training batch is the bias of the head.
         head_layers: Number of linear maps in the head; each hidden layer is half as wide as the
             previous one.
         frequency_fraction: Share of the frequencies of each graph used in a training step.
@@ -199,6 +226,8 @@ class EigenformerConfig(NetworkConfig):
     """
 
     network: ClassVar[str] = "eigenformer.models.eigenformer:Eigenformer"
+    uses_backend: ClassVar[bool] = True
+
     heads: int = 8
     phi_width: int = 28
     phi_depth: int = 2
@@ -206,16 +235,20 @@ class EigenformerConfig(NetworkConfig):
     feature_attention: bool = False
     psi: Psi = "signed_sqrt"
     attention_dropout: float = 0.0
+    drop_path: float = 0.0
     degree_scaler: DegreeScaling = "shared"
     node_potentials: int = 0
     potential_width: int = 16
     local_branch: str | None = None
+    filters: int = 0
+    filter_width: int = 12
     feed_forward: str = "mlp"
     ffn_width: int | None = None
     norm: str = "batch_norm"
     norm_affine: bool = False
     norm_shared: bool = False
     input_norm: bool = True
+    last_norm: bool = True
     head_layers: int = 1
     frequency_fraction: float = 1.0
     frequency_draw: FrequencyDraw = "eigenspaces"
@@ -223,7 +256,8 @@ class EigenformerConfig(NetworkConfig):
 
     def check(self) -> None:
         super().check()
-        require_positive(self, "heads", "phi_width", "phi_depth", "potential_width", "head_layers")
+        require_positive(self, "heads", "phi_width", "phi_depth", "head_layers")
+        require_positive(self, "potential_width", "filter_width")
         for name, known in (
             ("norm", NORMS),
             ("feed_forward", FEED_FORWARDS),
@@ -238,12 +272,19 @@ class EigenformerConfig(NetworkConfig):
             raise ConfigError(
                 f"hidden_dim: {self.hidden_dim} is not a multiple of heads, {self.heads}"
             )
-        if not 0 < self.phi_gain < float("inf"):
-            raise ConfigError(f"phi_gain: must be positive and finite, got {self.phi_gain}")
+        if self.filters < 0 or (self.filters and self.hidden_dim % self.filters):
+            raise ConfigError(
+                f"filters: must be 0 or divide hidden_dim, {self.hidden_dim}, got {self.filters}"
+            )
+        if not 0 < self.phi_gain <= _LARGEST_GAIN:
+            raise ConfigError(
+                f"phi_gain: must be positive and at most {_LARGEST_GAIN:g}, got {self.phi_gain}"
+            )
         if self.ffn_width is not None and self.ffn_width < 1:
             raise ConfigError(f"ffn_width: must be at least 1, got {self.ffn_width}")
-        if not 0 <= self.attention_dropout < 1:
-            raise ConfigError(f"attention_dropout: must be in [0, 1), got {self.attention_dropout}")
+        for name in ("attention_dropout", "drop_path"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name}: must be in [0, 1), got {getattr(self, name)}")
         if not 0 < self.frequency_fraction <= 1:
             raise ConfigError(
                 f"frequency_fraction: must be in (0, 1], got {self.frequency_fraction}"
@@ -260,4 +301,5 @@ class EigenformerConfig(NetworkConfig):
 
     def tiny(self) -> Self:
         """Returns the smallest Eigenformer with the same inputs and the same number of outputs."""
-        return self.replace(layers=1, heads=1, hidden_dim=1, phi_width=1)
+        smallest = {"layers": 1, "heads": 1, "hidden_dim": 1, "phi_width": 1}
+        return self.replace(**smallest, filters=min(self.filters, 1))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eigenformer.config.data import DataConfig
 from eigenformer.config.networks import ModelConfig
 from eigenformer.config.settings import ConfigError, Settings, require_positive
+from eigenformer.devices import check_device
 from eigenformer.options import Backend, InitialBias, Precision
 
 
@@ -32,6 +33,10 @@ class TrainingConfig(Settings):
         recompute_statistics: Number of training batches over which the statistics of batch norms
             are recomputed before each validation; 0 to validate with the running statistics. The
             saved model has the statistics it was validated with.
+        average_weights: Decay per step of an exponential moving average of the weights, such as
+            0.995; 0, as in the paper, for none. The average is what is validated, saved and
+            tested; training continues with the weights themselves. Requires
+            ``recompute_statistics``, unless norms are frozen from the start.
         initial_bias: Initial bias of the head: ``random``, as in PyTorch's linear layers, or
             fitted to the training ``targets``: their mean, or the log-odds of the classes.
     """
@@ -47,6 +52,7 @@ class TrainingConfig(Settings):
     gradient_clip: float = 1.0
     freeze_norms_after: float = 1.0
     recompute_statistics: int = 0
+    average_weights: float = 0.0
     initial_bias: InitialBias = "random"
 
     def check(self) -> None:
@@ -64,6 +70,13 @@ class TrainingConfig(Settings):
         if self.recompute_statistics < 0:
             raise ConfigError(
                 f"recompute_statistics: must not be negative, got {self.recompute_statistics}"
+            )
+        if not 0 <= self.average_weights < 1:
+            raise ConfigError(f"average_weights: must be in [0, 1), got {self.average_weights}")
+        if self.average_weights and not self.recompute_statistics and self.freeze_norms_after:
+            raise ConfigError(
+                "average_weights: requires recompute_statistics, such as 40, because the running "
+                "statistics of batch norms do not fit averaged weights"
             )
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ConfigError(f"betas: expected two numbers in [0, 1), got {self.betas}")
@@ -93,6 +106,8 @@ class RunConfig(Settings):
             stop early.
         start: Folder with a trained model to start from.
         threads: Number of PyTorch threads per process; None for PyTorch's default.
+        device: Device to compute on: ``cpu``, ``cuda``, ``cuda:N`` or ``mps``; ``auto`` for a GPU
+            with CUDA if there is one, otherwise the CPU.
         devices: Number of processes (or GPUs) per machine.
         machines: Number of machines.
         precision: Floating-point precision: ``32``, ``64``, or mixed (``bf16`` or ``16``).
@@ -108,6 +123,7 @@ class RunConfig(Settings):
     patience: int | None = None
     start: str | None = None
     threads: int | None = None
+    device: str = "auto"
     devices: int = 1
     machines: int = 1
     precision: Precision = "32"
@@ -115,8 +131,15 @@ class RunConfig(Settings):
 
     def check(self) -> None:
         require_positive(self, "devices", "machines")
+        self.model.check_backend(self.backend)
         if self.seed < 0:
             raise ConfigError(f"seed: must not be negative, got {self.seed}")
         for name in ("patience", "threads"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ConfigError(f"{name}: must be at least 1, got {getattr(self, name)}")
+        try:
+            check_device(self.device)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        if self.devices > 1 and (self.device == "mps" or ":" in self.device):
+            raise ConfigError(f"devices: {self.devices}, but '{self.device}' is a single device")

@@ -139,9 +139,11 @@ def _check_union_part(
     _reject_unknown(values, known, path)
     if "kind" in values:
         kinds = kinds_of(members)
-        if values["kind"] not in kinds:
-            raise ConfigError(unknown(f"{path}.kind: '{values['kind']}'", values["kind"], kinds))
-        kinds[values["kind"]].check_part(values, path)
+        kind = str(values["kind"])
+        if kind not in kinds:
+            raise ConfigError(unknown(f"{path}.kind: '{kind}'", kind, kinds))
+        _reject_foreign(values, kinds[kind], members, path)
+        kinds[kind].check_part(values, path)
         return None
     fitting = [m for m in members if all(name in setting_types(m) for name in values)]
     errors = []
@@ -220,6 +222,22 @@ def _checked_union(value: Any, members: tuple[Any, ...], path: str) -> Any:
         raise ConfigError(
             f"{path}: expected settings with a 'kind' ({', '.join(kinds)}), got {value!r}"
         )
-    if kind not in kinds:
+    if str(kind) not in kinds:
         raise ConfigError(unknown(f"{path}.kind: '{kind}'", str(kind), kinds))
-    return kinds[kind].from_dict(value, path)
+    member = kinds[str(kind)]
+    _reject_foreign(value, member, members, path)
+    return member.from_dict(value, path)
+
+
+def _reject_foreign(
+    values: Mapping[str, Any], member: type[Settings], members: Iterable[type[Settings]], path: str
+) -> None:
+    """Raises an error for a setting that only other members of a union have, and names them."""
+    for name in values:
+        owners = [other for other in members if name in setting_types(other)]
+        if owners and member not in owners:
+            kinds = " or ".join(kinds_of(owners))
+            raise ConfigError(
+                f"{_join(path, name)}: a setting of kind {kinds}, but {path}.kind is "
+                f"{values['kind']}"
+            )

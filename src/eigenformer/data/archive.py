@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eigenformer.config import ConfigError
+from eigenformer.config.forms import check_form
 from eigenformer.data.checks import (
     check_contents,
     check_parts,
@@ -42,6 +43,16 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data, Dataset
 
 _KIND = "graphs"
+_META_FORM = {
+    "fields": {str: {"level": str, "dtype": str}},
+    "task": {"kind": str},
+    "statistics": {
+        **dict.fromkeys((field.name for field in dataclasses.fields(Statistics)), float),
+        "directed": bool,
+        "splits": [int],
+    },
+    "meta": {str: object},
+}
 
 
 def is_archive(path: str | Path) -> bool:
@@ -64,6 +75,7 @@ class GraphArchive:
         split: One entry per graph: a name in ``SPLITS`` or its index there, or None or
             ``NO_SPLIT`` (default: no graph has a split).
         names: One name per graph, for example its SMILES (default: no names).
+        node_names: One name per node (default: nodes are numbered).
         target: The target to predict; None if there is none.
         meta: Any other metadata that JSON can represent: vocabulary, featuriser, origin.
     """
@@ -79,6 +91,7 @@ class GraphArchive:
         target: Target | None = None,
         meta: Mapping[str, Any] | None = None,
         *,
+        node_names: Sequence[str] | None = None,
         _written: bool = False,
     ) -> None:
         self.node_offsets = checked_offsets(node_offsets, "node_offsets", 1)
@@ -87,6 +100,7 @@ class GraphArchive:
         self.fields = dict(fields)
         self.split = number_splits(np.full(len(self), NO_SPLIT) if split is None else split)
         self.names = names
+        self.node_names = node_names
         self.target = target
         self.meta = plain_meta(meta or {})
         self._store: Store | None = None
@@ -199,6 +213,7 @@ class GraphArchive:
             },
             split=self.split[chosen],
             names=None if self.names is None else [self.names[i] for i in chosen],
+            node_names=None if self.node_names is None else [self.node_names[i] for i in nodes],
             target=self.target,
             meta=self.meta,
         )
@@ -216,8 +231,8 @@ class GraphArchive:
         return self._with(fields={**self.fields, name: field})
 
     def _with(self, **changes: Any) -> GraphArchive:
-        names = ("node_offsets", "edge_offsets", "edge_index", "fields", "split", "names", "target")
-        parts = {name: getattr(self, name) for name in (*names, "meta")}
+        names = ("node_offsets", "edge_offsets", "edge_index", "fields", "split", "names")
+        parts = {name: getattr(self, name) for name in (*names, "node_names", "target", "meta")}
         other = GraphArchive(**{**parts, **changes}, _written=True)
         if "structure" in vars(self):  # the graphs are the same, so is their checksum
             other.structure = self.structure
@@ -257,11 +272,18 @@ class GraphArchive:
     def from_networkx(cls, graphs: Iterable[nx.Graph], **arguments: Any) -> GraphArchive:
         """Creates an archive from networkx graphs.
 
-        Node, edge and graph attributes become fields.
+        Attributes of nodes become the columns of ``x`` in alphabetical order, unless there is an
+        ``x`` already; attributes of edges become ``edge_attr`` in the same way. ``y`` is the
+        target. Attributes of graphs become fields.
         """
         from eigenformer.data.conversion import of_networkx
 
-        return cls.from_data_list(of_networkx(graphs), **arguments)
+        graphs = list(graphs)
+        archive = cls.from_data_list(of_networkx(graphs), **arguments)
+        names = [[str(node) for node in graph] for graph in graphs]
+        if all(part == [str(i) for i in range(len(part))] for part in names):
+            return archive
+        return archive._with(node_names=[name for part in names for name in part])
 
     def save(self, path: str | Path) -> GraphArchive:
         """Writes the archive to a folder and returns the archive opened from there.
@@ -276,6 +298,8 @@ class GraphArchive:
         }
         if self.names is not None:
             arrays["names"], arrays["name_offsets"] = pack_text(self.names)
+        if self.node_names is not None:
+            arrays["node_names"], arrays["node_name_offsets"] = pack_text(self.node_names)
         for name, field in self.fields.items():
             key = f"field.{name}"
             if field.is_text:
@@ -295,21 +319,26 @@ class GraphArchive:
         return GraphArchive._from_store(store)
 
     @classmethod
-    def open(cls, path: str | Path, verify: bool = False) -> GraphArchive:
+    def open(cls, path: str | Path, verify: bool = False, *, check: bool = False) -> GraphArchive:
         """Opens a saved archive.
 
-        The sizes and modification times of its files are checked. With ``verify``, all checksums
-        are checked, too.
+        The sizes and modification times of its files are checked.
+
+        Args:
+            path: The folder of the archive.
+            verify: Whether to compare all checksums.
+            check: Whether to check every edge, number and name, for an archive made by others.
         """
-        return cls._from_store(open_store(Path(path), _KIND, verify))
+        return cls._from_store(open_store(Path(path), _KIND, verify), check)
 
     @classmethod
-    def _from_store(cls, store: Store) -> GraphArchive:
+    def _from_store(cls, store: Store, check: bool = False) -> GraphArchive:
         try:
-            archive = cls(**_parts(store), _written=True)
+            check_form(store.meta, _META_FORM)
+            archive = cls(**_parts(store), _written=not check)
             counts = store.meta["statistics"]
             archive.statistics = Statistics(**{**counts, "splits": tuple(counts["splits"])})
-        except (KeyError, TypeError, AttributeError, DataError, ConfigError) as error:
+        except (LookupError, TypeError, ValueError, OverflowError) as error:
             raise DamagedError(Problem(str(store.path), f"not an archive: {error}")) from None
         archive._store = store
         return archive
@@ -324,7 +353,8 @@ class GraphArchive:
 def _parts(store: Store) -> dict[str, Any]:
     """Returns the constructor arguments of a saved archive."""
     arrays, target = store.arrays, _read_target(store.meta["task"])
-    parts = {name: arrays[name] for name in ("node_offsets", "edge_offsets", "edge_index", "split")}
+    stored = ("node_offsets", "edge_offsets", "edge_index", "split")
+    parts: dict[str, Any] = {name: arrays[name] for name in stored}
     fields = {}
     for name, record in store.meta["fields"].items():
         values, dtype = arrays[f"field.{name}"], np.dtype(record["dtype"])
@@ -333,8 +363,10 @@ def _parts(store: Store) -> dict[str, Any]:
             fields[name] = Field.of_texts(list(unpack_text(values, offsets)))
         else:
             fields[name] = Field(record["level"], values, dtype)
-    names = unpack_text(arrays["names"], arrays["name_offsets"]) if "names" in arrays else None
-    return {**parts, "fields": fields, "names": names, "target": target, "meta": store.meta["meta"]}
+    for key in ("name", "node_name"):
+        if f"{key}s" in arrays:
+            parts[f"{key}s"] = unpack_text(arrays[f"{key}s"], arrays[f"{key}_offsets"])
+    return {**parts, "fields": fields, "target": target, "meta": store.meta["meta"]}
 
 
 def _stored_target(target: Target | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.checks import checked_indices
 from eigenformer.data.errors import DataError
 from eigenformer.data.spectra import Spectra
+from eigenformer.data.store import check_mapped
 
 # Up to this mean length, runs are gathered by index; longer runs are copied one by one.
 _SHORT_RUN = 256
@@ -63,6 +64,7 @@ class GraphDataset(Dataset):
     def __getitem__(self, index: int) -> Data:
         if not -len(self) <= index < len(self):
             raise IndexError(f"graph index {index} is out of range for {len(self)} graphs")
+        self._check_files()
         graph = int(self.indices[index])
         data = self.archive.graph(graph)
         if self.spectra is not None:
@@ -79,6 +81,7 @@ class GraphDataset(Dataset):
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
         """Returns the graphs at these positions of the dataset as one PyG ``Batch``."""
+        self._check_files()
         archive, spectra = self.archive, self.spectra
         graphs = self.indices[checked_indices(indices, len(self))]
         nodes = _Runs.of(archive.node_offsets, graphs)
@@ -109,6 +112,15 @@ class GraphDataset(Dataset):
             if spectra.num_frequencies is not None:
                 batch.num_frequencies = torch.from_numpy(counts)
         return batch
+
+    def _check_files(self) -> None:
+        """Raises an error if a file was truncated: the system would end the process."""
+        check_mapped(self.archive.edge_index)
+        for field in self.archive.fields.values():
+            check_mapped(field.values)
+        if self.spectra is not None:
+            check_mapped(self.spectra.eigenvalues)
+            check_mapped(self.spectra.eigenvectors)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} graphs)"

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from eigenformer.data.packed import open_member
 from eigenformer.data.workspace import RawFile
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 
 _ADDRESS = "https://data.pyg.org/datasets/benchmarking-gnns"
 
@@ -19,7 +21,9 @@ def benchmark_file(name: str) -> RawFile:
     return RawFile(f"{name.upper()}_v2.zip", f"{_ADDRESS}/{name.upper()}_v2.zip")
 
 
-def read_benchmark(name: str, file: Path) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
+def read_benchmark(
+    name: str, file: Path, limits: Limits = DEFAULT_LIMITS
+) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:
     """Reads all graphs as dicts of arrays, and the split of each graph.
 
     The file holds one list of dicts per split.
@@ -27,8 +31,8 @@ def read_benchmark(name: str, file: Path) -> tuple[list[dict[str, np.ndarray]], 
     from eigenformer.data.unpickle import load_arrays
 
     member = f"{name.upper()}_v2.pt"
-    with zipfile.ZipFile(file) as archive, archive.open(member) as stream:
-        splits = load_arrays(stream, f"{file}/{member}")
+    with zipfile.ZipFile(file) as archive, open_member(archive, member, limits) as stream:
+        splits = load_arrays(stream, f"{file}/{member}", limits)
     graphs = [
         {key: np.asarray(value) for key, value in graph.items()}
         for split in splits

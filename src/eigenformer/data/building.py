@@ -6,6 +6,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,22 @@ from filelock import FileLock, Timeout
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DamagedError, DataError
 from eigenformer.data.store import file_digest, remove_leftovers
+from eigenformer.data.workspace import Layouts
+from eigenformer.limits import Limits
 from eigenformer.reporting import Reporter
+
+
+@dataclass(frozen=True)
+class Builder:
+    """How a benchmark is built.
+
+    Args:
+        layouts: The alternative sets of raw files; empty for a generated benchmark.
+        build: The function that builds the archive from those files.
+    """
+
+    layouts: Layouts
+    build: Callable[[list[Path], Reporter, Limits], GraphArchive]
 
 
 def build_archive(

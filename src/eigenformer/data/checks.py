@@ -9,12 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eigenformer.config.forms import FormError, check_form
+from eigenformer.config.json_text import parse_json
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import Field, graph_place
 
 if TYPE_CHECKING:
     from eigenformer.data.archive import GraphArchive
 
+# What the package itself puts into the metadata of an archive. All else is the user's.
+_META_FORM = {
+    "featurizer?": (str, None),
+    "columns?": {str: [str]},
+    "rejected?": [{"line": (int, None), "reason": str, "row": {str: object}}],
+    "origin?": {
+        "own?": str,
+        "benchmark?": str,
+        "settings?": {str: object},
+        "inputs?": {str: str},
+        "stamps?": {str: [int]},
+    },
+}
 _OURS = ("num_nodes", "ptr", "eigenvalues", "eigenvectors", "num_frequencies")
 
 
@@ -59,9 +74,14 @@ def checked_indices(indices: Iterable[int] | np.ndarray, count: int) -> np.ndarr
 def plain_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
     """Returns metadata as plain JSON values; NumPy numbers and arrays are converted."""
     try:
-        return json.loads(json.dumps(dict(meta), default=_plain))
-    except (TypeError, ValueError) as error:
+        plain = parse_json(json.dumps(dict(meta), default=_plain))
+    except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"meta: cannot be written as JSON ({error})") from None
+    try:
+        check_form(plain, _META_FORM, "meta")
+    except FormError as error:
+        raise DataError(str(error)) from None
+    return plain
 
 
 def check_parts(archive: GraphArchive) -> None:
@@ -94,6 +114,8 @@ def check_parts(archive: GraphArchive) -> None:
     for name, part in (("split", archive.split), ("names", archive.names)):
         if part is not None and len(part) != len(archive):
             raise DataError(f"{name}: {len(part)} entries for {len(archive)} graphs")
+    if archive.node_names is not None and len(archive.node_names) != rows["node"]:
+        raise DataError(f"node_names: {len(archive.node_names)} entries for {rows['node']} nodes")
 
 
 def check_contents(archive: GraphArchive) -> None:
@@ -103,7 +125,8 @@ def check_contents(archive: GraphArchive) -> None:
     """
     _check_edges(archive)
     texts = {name: field.values for name, field in archive.fields.items() if field.is_text}
-    for name, part in {"names": archive.names or (), **texts}.items():
+    named = {"names": archive.names or (), "node_names": archive.node_names or ()}
+    for name, part in {**named, **texts}.items():
         for text in part:
             if not isinstance(text, str):
                 raise DataError(f"{name}: expected text, got {text!r}")

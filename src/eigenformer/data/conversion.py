@@ -56,17 +56,38 @@ def pack_graphs(
 
 
 def of_networkx(graphs: Iterable[nx.Graph]) -> Iterator[Data]:
-    """Converts networkx graphs to PyG graphs; node, edge and graph attributes become tensors."""
+    """Converts networkx graphs to PyG graphs; node, edge and graph attributes become tensors.
+
+    Without an attribute ``x``, the numbers of all other node attributes are its columns, in
+    alphabetical order; without ``edge_attr``, the same holds for edges.
+    """
     from torch_geometric.utils import from_networkx
 
     for index, graph in enumerate(graphs):
         try:
-            yield from_networkx(graph)
+            data = from_networkx(graph)
+            nodes = [name for _, names in graph.nodes(data=True) for name in names]
+            edges = [name for *_, names in graph.edges(data=True) for name in names]
+            _group(data, set(nodes), "x")
+            # PyG renames an attribute of edges if nodes have one of the same name.
+            _group(data, {f"edge_{n}" if n in nodes else n for n in set(edges)}, "edge_attr")
+            yield data
         except AttributeError:
             reason = f"expected a networkx graph, got {type(graph).__name__}"
             raise DataError(f"graph {index}: {reason}") from None
         except ValueError as error:
             raise DataError(f"graph {index}: {error}") from None
+
+
+def _group(data: Data, attributes: Iterable[str], target: str) -> None:
+    """Makes one attribute of those that all nodes or all edges have, unless it is there already."""
+    names = sorted(name for name in attributes if name not in ("y", "edge_y") and name in data)
+    columns = [data[name] for name in names]
+    if target in names or not columns or not all(isinstance(c, Tensor) for c in columns):
+        return
+    data[target] = torch.cat([column.reshape(len(column), -1) for column in columns], 1)
+    for name in names:
+        del data[name]
 
 
 def _structure(data: Data, place: str) -> tuple[int, np.ndarray]:
@@ -113,7 +134,9 @@ def _array(value: Any, key: str, place: str) -> np.ndarray:
         # A Python float is a double, but PyG batches it as a tensor of the default type.
         value = torch.as_tensor(value)
     if not isinstance(value, Tensor):
-        reason = f"'{key}' is a {type(value).__name__}, expected numbers, as tensors"
+        text = next((part for part in _flat(value) if isinstance(part, str)), None)
+        what = f"is a {type(value).__name__}" if text is None else f"holds text, such as '{text}'"
+        reason = f"'{key}' {what}; expected numbers: number its values, or leave it out"
         raise DataError(f"{place}: {reason}")
     try:
         return value.detach().cpu().numpy()
@@ -122,6 +145,15 @@ def _array(value: Any, key: str, place: str) -> np.ndarray:
         raise DataError(
             f"{place}: '{key}' is a {kind}; convert it to a dense float or long tensor"
         ) from None
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """Yields the entries of lists of lists."""
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _flat(part)
+    else:
+        yield value
 
 
 def _level(key: str, rows: list[np.ndarray], sizes: list[int], counts: list[int]) -> Level:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+
+from eigenformer.limits import LimitError
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,15 @@ class DamagedError(DataError):
 
 class DownloadError(DataError):
     """Raised if a file cannot be downloaded; the message says which file to put where."""
+
+
+@contextmanager
+def placed(file: str | Path, line: int | None = None) -> Iterator[None]:
+    """Adds the place to the error if a file exceeds a limit."""
+    try:
+        yield
+    except LimitError as error:
+        raise DataError(Problem(str(file), str(error), line)) from None
 
 
 def _summary(problems: tuple[Problem, ...], shown: int = 20) -> str:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from eigenformer.data.molecules import MoleculeError, MoleculeGraph, featurizer
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
+from eigenformer.stopping import leave_signals
 
 # Fewer molecules are finished before the processes have started.
 _MANY = 2000
@@ -23,7 +24,7 @@ _CHUNK = 64
 
 
 def featurize_all(
-    smiles: Sequence[str], name: str, reporter: Reporter
+    smiles: Sequence[str], name: str, reporter: Reporter, limits: Limits = DEFAULT_LIMITS
 ) -> list[MoleculeGraph | MoleculeError]:
     """Featurises each SMILES with the featuriser ``name``.
 
@@ -33,16 +34,17 @@ def featurize_all(
     chunks = [smiles[start : start + _CHUNK] for start in range(0, len(smiles), _CHUNK)]
     results: list[MoleculeGraph | MoleculeError] = []
     with reporter.step("molecules", len(smiles), unit="molecules") as step:
-        for part in _spread(chunks, name, len(smiles)):
+        for part in _spread(chunks, partial(_featurize, name, limits), len(smiles)):
             results += part
             step.advance(len(part))
     return results
 
 
 def _spread(
-    chunks: list[Sequence[str]], name: str, count: int
+    chunks: list[Sequence[str]],
+    work: Callable[[Sequence[str]], list[MoleculeGraph | MoleculeError]],
+    count: int,
 ) -> Iterator[list[MoleculeGraph | MoleculeError]]:
-    work = partial(_featurize, name)
     # If processes cannot be forked, each of them would run the user's script again.
     if count < _MANY or sys.platform != "linux" or (cores := len(os.sched_getaffinity(0))) < 2:
         yield from map(work, chunks)
@@ -52,8 +54,10 @@ def _spread(
         yield from pool.map(work, chunks)
 
 
-def _featurize(name: str, smiles: Sequence[str]) -> list[MoleculeGraph | MoleculeError]:
-    make = featurizer(name)
+def _featurize(
+    name: str, limits: Limits, smiles: Sequence[str]
+) -> list[MoleculeGraph | MoleculeError]:
+    make = featurizer(name, limits)
     results: list[MoleculeGraph | MoleculeError] = []
     for text in smiles:
         try:
@@ -65,7 +69,7 @@ def _featurize(name: str, smiles: Sequence[str]) -> list[MoleculeGraph | Molecul
 
 def _follow_parent() -> None:
     """Ends this process when its parent ends for any reason; Ctrl-C is left to the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_signals()
     parent = multiprocessing.parent_process()
     assert parent is not None
 

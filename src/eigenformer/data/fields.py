@@ -98,6 +98,12 @@ def pack_text(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def unpack_text(packed: np.ndarray, offsets: np.ndarray) -> Sequence[str]:
     """Returns the texts packed by :func:`pack_text`; each is decoded on access."""
+    packed, offsets = np.asarray(packed), np.asarray(offsets)
+    whole = packed.dtype == np.uint8 and packed.ndim == 1 and offsets.dtype.kind in "iu"
+    if not whole or offsets.ndim != 1 or not len(offsets):
+        raise DataError("texts: expected bytes and the offset of each text")
+    if offsets[0] != 0 or offsets[-1] != len(packed) or (np.diff(offsets.astype("i8")) < 0).any():
+        raise DataError("texts: their offsets do not match their bytes")
     return _Texts(packed, offsets)
 
 
@@ -115,7 +121,7 @@ class _Texts(Sequence[str]):
             raise IndexError(index)
         index = int(index) % len(self)
         start, end = self._offsets[index : index + 2]
-        return self._packed[start:end].tobytes().decode("utf-8")
+        return self._packed[start:end].tobytes().decode("utf-8", "replace")
 
     def __iter__(self) -> Iterator[str]:
         return (self[index] for index in range(len(self)))

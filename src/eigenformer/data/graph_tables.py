@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenformer.config import ReadOptions
+from eigenformer.config import InputFormat, ReadOptions
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import Field, Level
@@ -25,11 +25,14 @@ from eigenformer.data.tables import (
     Table,
     is_missing,
     is_whole,
+    parse_number,
     read_number,
     read_table,
     read_whole,
 )
 from eigenformer.data.target_columns import TargetColumns
+from eigenformer.limits import DEFAULT_LIMITS, Limits
+from eigenformer.nearest import unknown
 from eigenformer.targets.base import TargetLevel
 
 _NAMES = ("graphs", "nodes", "edges")
@@ -41,18 +44,21 @@ def is_graph_tables(folder: Path) -> bool:
 
 
 def read_graph_tables(
-    folder: Path, options: ReadOptions, ignored: Collection[str] = ()
+    folder: Path,
+    options: ReadOptions,
+    expected: InputFormat | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> GraphArchive:
     """Reads the three tables of a folder, as CSV, TSV or Parquet.
 
-    The columns in ``ignored`` are not used as node features.
+    To predict, ``expected`` says which columns a model ignores. The tables may lack them.
     """
     tables = []
     for name in _NAMES:
         path = _find(folder, name)
         if path is None:
             raise DataError(Problem(str(folder), f"the table '{name}' is missing"))
-        tables.append(read_table(path, rows_needed=name != "edges"))
+        tables.append(read_table(path, name != "edges", limits))
     graphs, nodes, edges = tables
     problems = [row.problem for table in tables for row in table.ragged]
     graph_of = _index(graphs, problems)
@@ -66,11 +72,17 @@ def read_graph_tables(
         raise DataError(problems)
 
     level = _target_level(graphs, nodes, options)
-    skip = {"graph", "node", *ignored, *(options.targets if level == "node" else ())}
+    _check_ignored(options.ignored_columns, nodes, edges)
+    ignored, targets = set(options.ignored_columns), set(options.targets)
+    if expected is not None:
+        ignored, targets = set(expected.ignored_columns), set(expected.target_columns)
+    skip = {"graph", "node"} | ignored
+    if level == "node" or expected is not None:
+        skip |= targets
     fields: dict[str, Field] = {}
     columns = {
         "x": _feature_names(nodes, skip),
-        "edge_attr": _feature_names(edges, {"graph", "source", "target"}),
+        "edge_attr": _feature_names(edges, {"graph", "source", "target"} | ignored),
     }
     if columns["x"]:
         fields["x"] = _features(nodes, order, columns["x"], "node")
@@ -90,9 +102,27 @@ def read_graph_tables(
         fields=fields,
         split=_split(graphs, options),
         names=list(graph_of),
+        node_names=_node_names(node_of, order, nodes),
         target=target,
         meta={"columns": {name: columns[name] for name in columns if name in fields}},
     )
+
+
+def _check_ignored(names: Collection[str], nodes: Table, edges: Table) -> None:
+    known = {*nodes.columns, *edges.columns} - {"graph", "node", "source", "target"}
+    for name in names:
+        if name not in known:
+            raise DataError(unknown(f"ignored_columns: '{name}'", name, known))
+
+
+def _node_names(
+    node_of: dict[tuple[int, str], int], order: np.ndarray, nodes: Table
+) -> list[str] | None:
+    """Returns the names of all nodes by graph; None if each is the index of its node."""
+    if all(name == str(index) for (_, name), index in node_of.items()):
+        return None
+    names = nodes.column("node")
+    return [names[row] for row in order]
 
 
 def _find(folder: Path, name: str) -> Path | None:
@@ -175,6 +205,16 @@ def _feature_names(table: Table, skip: set[str]) -> list[str]:
 def _features(table: Table, order: np.ndarray, names: list[str], level: Level) -> Field:
     """Reads the feature columns: as integers if all cells are whole numbers, else as float32."""
     columns = {name: table.columns[name] for name in names}
+    for name, cells in columns.items():
+        if cells and all(parse_number(cell) is None for cell in cells):
+            raise DataError(
+                Problem(
+                    table.file,
+                    f"column '{name}' holds text, such as '{cells[0]}', but features are numbers; "
+                    f"number its values, or leave it out with  --ignore {name}",
+                    1,
+                )
+            )
     whole = all(is_whole(cell) for cells in columns.values() for cell in cells)
     dtype = np.dtype(np.int64 if whole else np.float32)
     read = read_whole if whole else read_number

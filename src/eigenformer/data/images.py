@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
-from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.errors import DataError, Problem, placed
 from eigenformer.data.superpixels import Superpixels, superpixel_archive
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -39,20 +41,23 @@ def is_image_folder(folder: Path) -> bool:
 
 
 def read_image_folder(
-    folder: Path, slic: Slic | None = None, report: Reporter | None = None
+    folder: Path,
+    slic: Slic | None = None,
+    reporter: Reporter | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> GraphArchive:
     """Reads a folder of pictures as graphs.
 
     Subfolders are classes. Without subfolders, the graphs have no targets.
     """
-    report = report or Reporter()
+    reporter = reporter or Reporter()
     files = sorted(_images(folder))
     if not files:
         raise DataError(Problem(str(folder), "contains no pictures"))
     pictures = []
-    with report.step("superpixels", len(files), unit="pictures") as step:
+    with reporter.step("superpixels", len(files), unit="pictures") as step:
         for file in files:
-            pictures.append(superpixels_of(read_image(file), slic))
+            pictures.append(superpixels_of(read_image(file, limits), slic))
             step.advance(1)
     channels = {picture.colour.shape[1] for picture in pictures}
     if len(channels) > 1:
@@ -66,7 +71,7 @@ def read_image_folder(
     classes = sorted(set(parents)) if len(parents) == len(files) else []
     labels = np.array([classes.index(name) for name in parents]) if classes else None
     names = [str(file.relative_to(folder)) for file in files]
-    return superpixel_archive(Superpixels.joined(pictures), labels, classes, None, report, names)
+    return superpixel_archive(Superpixels.joined(pictures), labels, classes, None, reporter, names)
 
 
 def superpixels_of(image: np.ndarray, slic: Slic | None = None) -> Superpixels:
@@ -105,11 +110,13 @@ def superpixels_of(image: np.ndarray, slic: Slic | None = None) -> Superpixels:
     return Superpixels(np.array([count]), mean(pixels) / 255, place)
 
 
-def read_image(file: Path) -> np.ndarray:
+def read_image(file: Path, limits: Limits = DEFAULT_LIMITS) -> np.ndarray:
     """Reads a picture with values in 0..255, in grey or with three colours."""
+    with placed(file):
+        limits.check("pixels", _pixels(file))
     try:
         image = np.asarray(_skimage("io").imread(file))
-    except (OSError, ValueError, SyntaxError) as error:
+    except Exception as error:  # a library may raise anything for a damaged file
         reason = str(error).partition("\n")[0]
         raise DataError(Problem(str(file), f"not a picture ({reason})")) from None
     if image.dtype != np.uint8:
@@ -121,6 +128,19 @@ def read_image(file: Path) -> np.ndarray:
     if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] != 3):
         raise DataError(Problem(str(file), f"shape {image.shape}, expected grey or three colours"))
     return image
+
+
+def _pixels(file: Path) -> int:
+    """Returns the number of pixels that a picture declares, of all its frames; 0 if unknown."""
+    from PIL import Image
+
+    try:
+        # Pillow warns of large pictures; this limit is our own.
+        with warnings.catch_warnings(), Image.open(file) as picture:
+            warnings.simplefilter("ignore")
+            return picture.width * picture.height * int(getattr(picture, "n_frames", 1))
+    except Exception:  # not a picture, which reading it will say
+        return 0
 
 
 def _images(folder: Path) -> Iterator[Path]:

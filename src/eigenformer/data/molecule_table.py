@@ -16,6 +16,7 @@ from eigenformer.data.molecules import MoleculeError, MoleculeGraph, molecule_fi
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import Rejected, is_missing, read_table
 from eigenformer.data.target_columns import TargetColumns
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.nearest import unknown
 from eigenformer.reporting import Reporter
 
@@ -37,12 +38,17 @@ class _Row:
     split: str | None
 
 
-def read_molecule_table(path: Path, options: ReadOptions, report: Reporter | None = None) -> Import:
+def read_molecule_table(
+    path: Path,
+    options: ReadOptions,
+    reporter: Reporter | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Import:
     """Reads a CSV, TSV or Parquet table of molecules.
 
     Missing targets are NaN. Invalid rows are reported, not dropped.
     """
-    table = read_table(path)
+    table = read_table(path, limits=limits)
     if options.smiles not in table.columns:
         reason = unknown(f"column '{options.smiles}'", options.smiles, table.columns)
         raise DataError(Problem(table.file, f"{reason}; choose one with --smiles", 1))
@@ -51,7 +57,7 @@ def read_molecule_table(path: Path, options: ReadOptions, report: Reporter | Non
             table.column(name)
     targets = TargetColumns(table, options.targets, options.task)
     smiles = table.column(options.smiles)
-    graphs = featurize_all(smiles, options.featurizer, report or Reporter())
+    graphs = featurize_all(smiles, options.featurizer, reporter or Reporter(), limits)
     rows: list[_Row] = []
     rejected = list(table.ragged)
     names: dict[str, int] = {}

@@ -17,6 +17,7 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import Field
 from eigenformer.data.zinc import ATOM_WORDS, BOND_WORDS, KNOWN_ATOMS
+from eigenformer.limits import DEFAULT_LIMITS, LimitError, Limits
 from eigenformer.nearest import unknown
 
 if TYPE_CHECKING:
@@ -60,32 +61,40 @@ class Featurizer:
         atom_sizes: Number of categories per column of ``x``.
         bond_sizes: Number of categories per column of ``edge_attr``.
         featurize: Converts a molecule to its graph.
+        limits: How large a molecule may be.
     """
 
     name: str
     atom_sizes: tuple[int, ...]
     bond_sizes: tuple[int, ...]
     featurize: Callable[[Mol], MoleculeGraph]
+    limits: Limits = DEFAULT_LIMITS
 
     def __call__(self, smiles: str) -> MoleculeGraph:
         """Returns the graph of a SMILES. Its atoms are in the order of the SMILES."""
-        return self.featurize(parse_smiles(smiles))
+        return self.featurize(parse_smiles(smiles, self.limits))
 
 
-def from_smiles(smiles: str, featurizer: str = "ogb", num_frequencies: int | None = None) -> Data:
+def from_smiles(
+    smiles: str,
+    featurizer: str = "ogb",
+    num_frequencies: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Data:
     """Returns the graph of a molecule with its spectrum, ready for a model.
 
     Args:
         smiles: Any SMILES that RDKit accepts.
         featurizer: The featuriser of the model that takes the graph: ``ogb`` or ``zinc``.
         num_frequencies: Keep this many of the lowest frequencies (default: all).
+        limits: How large a molecule may be.
     """
     import torch
     from torch_geometric.data import Data
 
     from eigenformer.spectrum import LaplacianSpectrum
 
-    graph = _graph(smiles, featurizer)
+    graph = _graph(smiles, featurizer, limits)
     data = Data(
         x=torch.from_numpy(graph.x),
         edge_index=torch.from_numpy(graph.edge_index),
@@ -94,7 +103,7 @@ def from_smiles(smiles: str, featurizer: str = "ogb", num_frequencies: int | Non
     return LaplacianSpectrum(num_frequencies)(data)
 
 
-def featurizer(name: str) -> Featurizer:
+def featurizer(name: str, limits: Limits = DEFAULT_LIMITS) -> Featurizer:
     """Returns the featuriser with this name."""
     table = {
         "ogb": (OGB_ATOM_SIZES, OGB_BOND_SIZES, ogb_graph),
@@ -102,26 +111,38 @@ def featurizer(name: str) -> Featurizer:
     }
     if name not in table:
         raise DataError(unknown(f"featurizer '{name}'", name, table))
-    return Featurizer(name, *table[name])
+    return Featurizer(name, *table[name], limits)
 
 
-def _graph(smiles: str, name: str) -> MoleculeGraph:
-    return featurizer(name)(smiles)
+def _graph(smiles: str, name: str, limits: Limits) -> MoleculeGraph:
+    return featurizer(name, limits)(smiles)
 
 
-def parse_smiles(smiles: str) -> Mol:
+def parse_smiles(smiles: str, limits: Limits = DEFAULT_LIMITS) -> Mol:
     """Parses a SMILES. Raises an error with RDKit's reason if RDKit rejects it."""
     chem = _chem()
     from rdkit import rdBase
 
+    if not isinstance(smiles, str):
+        raise MoleculeError(f"expected a SMILES as a string, got {smiles!r}")
     if not smiles.strip():
         raise MoleculeError("the SMILES is empty")
+    try:
+        limits.check("smiles_length", len(smiles), f"'{smiles[:20]}…': length of the SMILES")
+    except LimitError as error:
+        raise MoleculeError(str(error)) from None
+    if len(smiles.split()) > 1:  # RDKit would read the first word only
+        raise MoleculeError(f"'{smiles}': a SMILES has no blanks")
     with rdBase.BlockLogs():
         molecule = chem.MolFromSmiles(smiles)
     if molecule is None:
         raise MoleculeError(f"'{smiles}': {_objection(smiles)}")
     if not molecule.GetNumAtoms():
         raise MoleculeError("the molecule has no atoms")
+    try:
+        limits.check("atoms", molecule.GetNumAtoms(), f"'{smiles[:20]}…': number of atoms")
+    except LimitError as error:
+        raise MoleculeError(str(error)) from None
     return molecule
 
 

@@ -6,18 +6,22 @@ Licence of the data: CC BY-NC 4.0.
 from __future__ import annotations
 
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.benchmarking_gnns import packed_structure
+from eigenformer.data.building import Builder
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import featurize_all
 from eigenformer.data.fields import NO_SPLIT, SPLITS, Field, number_splits
 from eigenformer.data.molecules import MoleculeError, molecule_fields
+from eigenformer.data.packed import open_member
 from eigenformer.data.tables import Table, read_table
 from eigenformer.data.workspace import RawFile
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
 from eigenformer.targets import LabelTarget, NumberTarget
 
@@ -51,11 +55,18 @@ LAYOUTS: dict[str, tuple[tuple[RawFile, ...], ...]] = {
 """The files to read: tables of SMILES in a local copy, or the official graphs."""
 
 
-def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
+def builder(name: str) -> Builder:
+    """Returns how a benchmark is built."""
+    return Builder(LAYOUTS[name], partial(build, name))
+
+
+def build(
+    name: str, files: list[Path], reporter: Reporter, limits: Limits = DEFAULT_LIMITS
+) -> GraphArchive:
     """Raw files → archive: ``x`` [n, 9], ``edge_attr`` [m, 3], ``y`` [1, 10] or [1, 11]."""
     if files[0].suffix == ".zip":
-        return _official(name, files[0])
-    table = read_table(files[0])
+        return _official(name, files[0], limits)
+    table = read_table(files[0], limits=limits)
     if table.ragged:
         raise DataError([row.problem for row in table.ragged])
     if name == "peptides-func":
@@ -63,10 +74,11 @@ def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
         split = number_splits(table.column("split"))
     else:
         targets = standardized(_numbers(table))
-        split = _struct_split(files[1], len(table))
+        split = _struct_split(files[1], len(table), limits)
     smiles = table.column("smiles")
     graphs = []
-    for graph, line in zip(featurize_all(smiles, "ogb", report), table.lines, strict=True):
+    found = featurize_all(smiles, "ogb", reporter, limits)
+    for graph, line in zip(found, table.lines, strict=True):
         if isinstance(graph, MoleculeError):
             raise DataError(Problem(str(files[0]), str(graph), line))
         graphs.append(graph)
@@ -90,22 +102,22 @@ def _numbers(table: Table) -> np.ndarray:
         raise DataError(Problem(table.file, str(error))) from None
 
 
-def _struct_split(file: Path, rows: int) -> np.ndarray:
+def _struct_split(file: Path, rows: int, limits: Limits) -> np.ndarray:
     if file.suffix == ".pickle":
         from eigenformer.data.unpickle import load_arrays_from
 
-        parts = load_arrays_from(file)
+        parts = load_arrays_from(file, limits)
         split = np.full(rows, NO_SPLIT, dtype=np.uint8)
         for place, name in enumerate(SPLITS):
             split[np.asarray(parts[name], dtype=np.int64)] = place
     else:
-        split = number_splits(read_table(file).column("split"))
+        split = number_splits(read_table(file, limits=limits).column("split"))
     if len(split) != rows:
         raise DataError(Problem(str(file), f"splits {len(split)} rows, expected {rows}"))
     return split
 
 
-def _official(name: str, file: Path) -> GraphArchive:
+def _official(name: str, file: Path, limits: Limits) -> GraphArchive:
     """Reads the official graphs: one list of (x, edge_attr, edge_index, y) per split."""
     from eigenformer.data.unpickle import load_arrays
 
@@ -114,8 +126,8 @@ def _official(name: str, file: Path) -> GraphArchive:
     with zipfile.ZipFile(file) as archive:
         for split in SPLITS:
             member = f"{file.stem}/{split}.pt"
-            with archive.open(member) as stream:
-                part = load_arrays(stream, f"{file}/{member}")
+            with open_member(archive, member, limits) as stream:
+                part = load_arrays(stream, f"{file}/{member}", limits)
             names = ("x", "edge_attr", "edge_index", "y")
             graphs += [dict(zip(names, map(np.asarray, graph), strict=True)) for graph in part]
             sizes.append(len(part))

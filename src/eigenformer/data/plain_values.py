@@ -23,13 +23,6 @@ MAX_DEPTH = 100
 MAX_CONTAINERS = 10_000_000
 """The maximum number of lists, dictionaries, arrays and tensors per file."""
 
-MAX_GROWTH, SMALL = 16, 1 << 30
-"""How many times larger than its file the content may be, and the size that is always allowed.
-
-Content is larger than its file if parts are reused or tensors are expanded. Up to a gibibyte, this
-does not matter.
-"""
-
 _NUMBERS = frozenset(
     {"b1", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8"}
 )
@@ -47,18 +40,19 @@ class PlainValues:
     """Converts the contents of a pickle to plain values.
 
     Args:
-        size: The size of the file in bytes, which limits the size of the values.
+        limit: The largest size of the values in bytes. They are larger than their file if parts
+            are reused or tensors are expanded.
         read_storage: Reads a storage outside the pickle; None if there are no such storages.
         read_embedded: Reads a storage that is embedded as bytes; None if there are none.
     """
 
     def __init__(
         self,
-        size: int,
+        limit: int,
         read_storage: ReadStorage | None = None,
         read_embedded: Callable[[bytes], Any] | None = None,
     ) -> None:
-        self.limit = max(SMALL, MAX_GROWTH * size)
+        self.limit = limit
         self.read_storage = read_storage
         self.read_embedded = read_embedded
         # The value and size of each described object, by its identity; None while it is created.
@@ -90,7 +84,7 @@ class PlainValues:
         self.made[id(described)] = None
         value, size = self._container(described, depth + 1)
         if size > self.limit:
-            raise Refused(f"describes more than {self.limit >> 20:,} MiB")
+            raise Refused(f"describes more than {self.limit:,} bytes: see --limits unpacked_bytes")
         self.made[id(described)] = value, size
         return value, size
 
@@ -162,7 +156,7 @@ class PlainValues:
         if offset > row.numel() or (count and last >= row.numel()):
             raise Refused("has a tensor that is larger than its storage")
         if count * row.element_size() > self.limit:
-            raise Refused(f"describes more than {self.limit >> 20:,} MiB")
+            raise Refused(f"describes more than {self.limit:,} bytes: see --limits unpacked_bytes")
         if not count and math.prod(n for n in size if n) >= 2**48:
             raise Refused("has a tensor of an impossible shape")
         return row.as_strided(size, stride, offset)

@@ -18,7 +18,6 @@ from eigenformer.data.reading import check_used, own_files, read_own
 from eigenformer.data.spectra import Spectra, spectra_of
 from eigenformer.data.tables import SUFFIXES
 from eigenformer.data.workspace import Workspace
-from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:
     from eigenformer.data.batching import GraphDataset
@@ -27,7 +26,7 @@ BUILD_VERSION = 1
 """Version of the benchmarks' archives. It increases whenever a benchmark comes out differently;
 older archives are then rebuilt."""
 
-OWN_VERSION = 3
+OWN_VERSION = 4
 """Version of the archives of the user's own graphs. It works like :data:`BUILD_VERSION`."""
 
 _SHOWN = 20
@@ -81,10 +80,15 @@ def prepare(
         workspace.cache_dir / folder_name(name, size, seed, official),
         origin,
         lambda: workspace.locate(name, make.layouts) if make.layouts else [],
-        lambda files: make.build(files, workspace.reporter),
+        lambda files: make.build(files, workspace.reporter, workspace.limits),
         workspace.reporter,
         partial(workspace.fetch, name, make.layouts) if make.layouts else None,
     )
+    if size is None and (differences := benchmark(name).differences(archive.statistics)):
+        workspace.reporter.notice(
+            f"{archive.path}: not the {name} of the paper ({'; '.join(differences)}): results "
+            f"cannot be compared"
+        )
     folder, spectra = workspace.spectra_dir, None
     if with_spectra:
         spectra = _spectra(archive, num_frequencies, folder, workspace)
@@ -134,7 +138,7 @@ def prepare_own(
     if is_archive(path):
         if name is not None:
             raise DataError(f"name: does not apply to an archive, which is not copied ({path})")
-        archive = GraphArchive.open(path)
+        archive = GraphArchive.open(path, check=True)
         name = path.resolve().name
     else:
         name = own_name(path) if name is None else name
@@ -145,7 +149,7 @@ def prepare_own(
         folder = workspace.spectra_dir
         settings = {**options.to_dict(), **split.to_dict()}
         origin = {"own": str(whole), "version": OWN_VERSION, "settings": settings}
-        make = partial(_import, path, options, split, reporter)
+        make = partial(_import, path, options, split, workspace)
         archive = build_archive(workspace.cache_dir / name, origin, lambda: files, make, reporter)
     rejected = archive.meta.get("rejected", [])
     for row in rejected[:_SHOWN]:
@@ -208,9 +212,9 @@ def _check_free(folder: Path, name: str, path: Path) -> None:
 
 
 def _import(
-    path: Path, options: ReadOptions, split: SplitOptions, reporter: Reporter, files: list[Path]
+    path: Path, options: ReadOptions, split: SplitOptions, workspace: Workspace, files: list[Path]
 ) -> GraphArchive:
-    return read_own(path, options, split, reporter).archive
+    return read_own(path, options, split, workspace.reporter, workspace.limits).archive
 
 
 def changed_inputs(archive: GraphArchive, workspace: Workspace) -> list[Path] | None:

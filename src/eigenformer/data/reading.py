@@ -8,13 +8,14 @@ from typing import Literal
 from eigenformer.config import ConfigError, ReadOptions, SplitOptions
 from eigenformer.config.data import check_split_column
 from eigenformer.data.archive import GraphArchive, is_archive
-from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.errors import DataError, Problem, placed
 from eigenformer.data.graph_tables import is_graph_tables, read_graph_tables
 from eigenformer.data.images import is_image_folder, read_image_folder
 from eigenformer.data.molecule_table import Import, read_molecule_table
 from eigenformer.data.splits import split_archive
 from eigenformer.data.tables import Rejected, is_table
-from eigenformer.data.target_columns import values_target
+from eigenformer.data.target_columns import archive_target
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
 
 Form = Literal["molecules", "tables", "graphs", "pictures", "archive"]
@@ -24,7 +25,7 @@ _TABLE = frozenset({"targets", "split_column", "task"})
 # The reading options that each form uses. All forms except archives can also be split.
 _USED: dict[Form, frozenset[str]] = {
     "molecules": _TABLE | {"smiles", "identifier", "featurizer"},
-    "tables": _TABLE | {"undirected"},
+    "tables": _TABLE | {"undirected", "ignored_columns"},
     "graphs": frozenset({"task"}),
     "pictures": frozenset(),
     "archive": frozenset(),
@@ -92,6 +93,7 @@ def read_own(
     options: ReadOptions | None = None,
     split: SplitOptions | None = None,
     reporter: Reporter | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Import:
     """Reads a table of molecules, an archive, or a folder of plain tables, graphs or pictures.
 
@@ -100,26 +102,31 @@ def read_own(
         options: How to read the graphs.
         split: How to split the graphs (default: the split in the data, if there is one).
         reporter: Prints progress.
+        limits: How large the files may be.
     """
     path, options, split = Path(path), options or ReadOptions(), split or SplitOptions()
     form = form_of(path)
     check_used(options, split, path)
     rejected: tuple[Rejected, ...] = ()
     if form == "molecules":
-        read = read_molecule_table(path, options, reporter)
+        read = read_molecule_table(path, options, reporter, limits)
         archive, rejected = read.archive, read.rejected
     elif form == "archive":
-        archive = GraphArchive.open(path)
+        archive = GraphArchive.open(path, check=True)
     elif form == "tables":
-        archive = read_graph_tables(path, options)
+        archive = read_graph_tables(path, options, limits=limits)
     elif form == "graphs":
-        archive = read_data_folder(path, options.task)
+        archive = read_data_folder(path, options.task, limits)
     else:
-        archive = read_image_folder(path, report=reporter)
+        archive = read_image_folder(path, reporter=reporter, limits=limits)
+    with placed(path):
+        limits.check_settings(archive.target)
     return Import(split_archive(archive, split), rejected)
 
 
-def read_data_folder(path: Path, task: str | None = None) -> GraphArchive:
+def read_data_folder(
+    path: Path, task: str | None = None, limits: Limits = DEFAULT_LIMITS
+) -> GraphArchive:
     """Reads a folder of ``.pt`` files, each with one PyG ``Data`` or a list of them.
 
     No code in the files is run.
@@ -132,7 +139,7 @@ def read_data_folder(path: Path, task: str | None = None) -> GraphArchive:
     graphs: list[Data] = []
     names: list[str] = []
     for file in sorted(path.glob("*.pt")):
-        loaded = load_graphs_from(file)
+        loaded = load_graphs_from(file, limits)
         several = isinstance(loaded, list | tuple)
         for number, fields in enumerate(loaded if several else [loaded]):
             if not isinstance(fields, GraphFields):
@@ -146,9 +153,4 @@ def read_data_folder(path: Path, task: str | None = None) -> GraphArchive:
     if not graphs:
         raise DataError(Problem(str(path), "no graphs in its .pt files"))
     archive = GraphArchive.from_data_list(graphs, names=names)
-    field = archive.fields.get("y")
-    if field is None or field.level == "edge":
-        if task is not None:
-            raise DataError(Problem(str(path), f"task: '{task}', but the graphs have no target y"))
-        return archive
-    return archive.with_target(values_target(field.values, (), task, field.level))
+    return archive.with_target(archive_target(archive, task, path))

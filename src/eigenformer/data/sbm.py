@@ -14,9 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
-from eigenformer.data.benchmarking_gnns import packed_structure, read_benchmark
+from eigenformer.data.benchmarking_gnns import benchmark_file, packed_structure, read_benchmark
+from eigenformer.data.building import Builder
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS, Field
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
 from eigenformer.targets import ClassTarget, LabelTarget, Target
 
@@ -39,7 +41,7 @@ class _Graph:
 
 
 def pattern(
-    sizes: tuple[int, int, int] = PATTERN_SIZES, seed: int = 0, report: Reporter | None = None
+    sizes: tuple[int, int, int] = PATTERN_SIZES, seed: int = 0, reporter: Reporter | None = None
 ) -> GraphArchive:
     """Generates PATTERN: predict which nodes belong to a pattern planted among five communities.
 
@@ -66,11 +68,11 @@ def pattern(
         order = stream.permutation(n + extra)
         return _Graph(_shuffled(adjacency, order), features[order], labels[order])
 
-    return _archive(draw, (seed, _PATTERN), sizes, 3, _TARGETS["pattern"], report or Reporter())
+    return _archive(draw, (seed, _PATTERN), sizes, 3, _TARGETS["pattern"], reporter or Reporter())
 
 
 def cluster(
-    sizes: tuple[int, int, int] = CLUSTER_SIZES, seed: int = 0, report: Reporter | None = None
+    sizes: tuple[int, int, int] = CLUSTER_SIZES, seed: int = 0, reporter: Reporter | None = None
 ) -> GraphArchive:
     """Generates CLUSTER: predict to which of six communities a node belongs.
 
@@ -88,12 +90,26 @@ def cluster(
             features[stream.choice(np.flatnonzero(labels == c))] = c + 1
         return _Graph(_shuffled(adjacency, order), features, labels)
 
-    return _archive(draw, (seed, _CLUSTER), sizes, 7, _TARGETS["cluster"], report or Reporter())
+    return _archive(draw, (seed, _CLUSTER), sizes, 7, _TARGETS["cluster"], reporter or Reporter())
 
 
-def build_official(name: str, file: Path) -> GraphArchive:
+def builder(name: str, size: int | None = None, seed: int = 0, official: bool = False) -> Builder:
+    """Returns how a benchmark is built: generated, or read from the published graphs."""
+    if official:
+        if size is not None or seed:
+            raise DataError(f"{name}: size and seed do not apply to the published graphs")
+        layouts = ((benchmark_file(name),),)
+        return Builder(layouts, lambda files, _, limits: build_official(name, files[0], limits))
+    generate, full = {"pattern": (pattern, PATTERN_SIZES), "cluster": (cluster, CLUSTER_SIZES)}[
+        name
+    ]
+    sizes = scaled_sizes(full, size)
+    return Builder((), lambda _, reporter, limits: generate(sizes, seed, reporter))
+
+
+def build_official(name: str, file: Path, limits: Limits = DEFAULT_LIMITS) -> GraphArchive:
     """Reads the published graphs, one realisation of the recipe, instead of generating graphs."""
-    graphs, split = read_benchmark(name, file)
+    graphs, split = read_benchmark(name, file, limits)
     types = {"pattern": 3, "cluster": 7}[name]
     x = np.concatenate([graph["x"] for graph in graphs])
     if x.ndim == 1:
@@ -142,10 +158,10 @@ def _archive(
     sizes: tuple[int, int, int],
     num_types: int,
     target: Target,
-    report: Reporter,
+    reporter: Reporter,
 ) -> GraphArchive:
     graphs, edges = [], []
-    with report.step("generate", sum(sizes)) as step:
+    with reporter.step("generate", sum(sizes)) as step:
         for split, count in enumerate(sizes):
             for number in range(count):
                 graph = draw(np.random.default_rng([*key, split, number]), number)

@@ -117,8 +117,10 @@ def _strata(targets: np.ndarray) -> np.ndarray:
     columns = []
     for column in targets.T:
         values, place = np.unique(column, return_inverse=True)
-        if len(values) > _MAX_CLASSES:
-            rank = np.argsort(np.argsort(column, kind="stable"), kind="stable")
-            place = rank * 10 // len(column)
+        known = column == column  # NaN, a missing target, is not equal to itself
+        if len(values[values == values]) > _MAX_CLASSES:
+            order = np.argsort(np.argsort(column[known], kind="stable"), kind="stable")
+            place = np.full(len(column), 10)
+            place[known] = order * 10 // known.sum()
         columns.append(place)
     return np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import mmap
 import os
 import shutil
 import tempfile
@@ -23,9 +24,19 @@ from typing import Any
 
 import numpy as np
 
+from eigenformer.config.forms import check_form
+from eigenformer.config.json_text import parse_json
 from eigenformer.data.errors import DamagedError, DataError, Problem
 
 MANIFEST = "manifest.json"
+_ARRAY_FORM = {"dtype": str, "shape": [int], "bytes": int, "sha256": str}
+_MANIFEST_FORM = {
+    "format": int,
+    "kind": str,
+    "arrays": {str: _ARRAY_FORM},
+    "meta": {str: object},
+    "sha256": str,
+}
 _FORMAT = 1
 _TEMPORARY = ".unfinished~"
 _BLOCK = 1 << 26
@@ -105,12 +116,14 @@ def read_manifest(path: Path, kind: str) -> dict[str, Any]:
     """Reads the manifest of a store and checks it against its own checksum. Reads no arrays."""
     file = path / MANIFEST
     try:
-        content = json.loads(file.read_text("utf-8"))
+        content = parse_json(file.read_text("utf-8"))
+        check_form(content, _MANIFEST_FORM)
         digest = content.pop("sha256")
     except FileNotFoundError:
         raise DamagedError(Problem(str(file), "missing: the folder is incomplete")) from None
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        raise DamagedError(Problem(str(file), "not a manifest, or damaged")) from None
+    except (OSError, ValueError) as error:
+        reason = f"not a manifest, or damaged ({error})"
+        raise DamagedError(Problem(str(file), reason)) from None
     if digest != _digest(content):
         raise DamagedError(Problem(str(file), "its checksum does not match: the file was altered"))
     if content["format"] != _FORMAT or content["kind"] != kind:
@@ -131,8 +144,8 @@ def open_store(path: Path, kind: str, verify: bool = False) -> Store:
     arrays = {}
     for name, record in manifest["arrays"].items():
         file = path / f"{name}.npy"
-        if not {"dtype", "shape", "bytes", "sha256"} <= set(record):
-            raise DamagedError(Problem(str(path / MANIFEST), f"incomplete entry for '{name}'"))
+        if Path(name).name != name:  # leads out of the folder
+            raise DamagedError(Problem(str(path / MANIFEST), f"'{name}' is not an array's name"))
         if not file.is_file() or file.stat().st_size != record["bytes"]:
             raise DamagedError(Problem(str(file), "missing or truncated"))
         suspect = verify or file.stat().st_mtime_ns > sealed
@@ -150,6 +163,19 @@ def open_store(path: Path, kind: str, verify: bool = False) -> Store:
             )
         arrays[name] = array
     return Store(path, kind, manifest["meta"], arrays, manifest["sha256"])
+
+
+def check_mapped(array: np.ndarray) -> None:
+    """Raises an error if the file of a memory-mapped array was truncated since it was opened.
+
+    Reading such an array would end the process, or read zeros.
+    """
+    mapped: Any = array
+    while (base := getattr(mapped, "base", None)) is not None:
+        # The size of a map is that of its file now.
+        if isinstance(base, mmap.mmap) and base.size() < mapped.offset + mapped.nbytes:
+            raise DamagedError(Problem(str(mapped.filename), "truncated while it was in use"))
+        mapped = base
 
 
 def file_digest(file: Path) -> str:

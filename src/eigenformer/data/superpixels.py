@@ -6,15 +6,19 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.benchmarking_gnns import benchmark_file, packed_structure, read_benchmark
+from eigenformer.data.building import Builder
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import SPLITS, Field
+from eigenformer.data.packed import read_npz
 from eigenformer.data.workspace import RawFile
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
 from eigenformer.targets import ClassTarget
 
@@ -60,15 +64,22 @@ def layouts(name: str) -> tuple[tuple[RawFile, ...], ...]:
     return tuple(RawFile(f"{split}.npz") for split in SPLITS), (benchmark_file(name),)
 
 
-def build(name: str, files: list[Path], report: Reporter) -> GraphArchive:
+def builder(name: str) -> Builder:
+    """Returns how a benchmark is built."""
+    return Builder(layouts(name), partial(build, name))
+
+
+def build(
+    name: str, files: list[Path], reporter: Reporter, limits: Limits = DEFAULT_LIMITS
+) -> GraphArchive:
     """Raw files → archive: ``x`` = colour and position, ``edge_attr`` [m, 1], ``y`` [1]."""
     if files[0].suffix == ".zip":
-        return _official(name, files[0])
-    parts = [_read_sums(file, _SIDES[name]) for file in files]
+        return _official(name, files[0], limits)
+    parts = [_read_sums(file, _SIDES[name], limits) for file in files]
     pixels = Superpixels.joined([part for part, _ in parts])
     labels = np.concatenate([labels for _, labels in parts])
     split = np.repeat(np.arange(len(parts), dtype=np.uint8), [len(p.sizes) for p, _ in parts])
-    return superpixel_archive(pixels, labels, _CLASSES[name], split, report)
+    return superpixel_archive(pixels, labels, _CLASSES[name], split, reporter)
 
 
 def superpixel_archive(
@@ -76,11 +87,11 @@ def superpixel_archive(
     labels: np.ndarray | None,
     classes: Sequence[str],
     split: np.ndarray | None,
-    report: Reporter,
+    reporter: Reporter,
     names: Sequence[str] | None = None,
 ) -> GraphArchive:
     """Converts superpixels to an archive of graphs."""
-    edge_index, weights, edge_offsets = neighbour_graphs(pixels, report)
+    edge_index, weights, edge_offsets = neighbour_graphs(pixels, reporter)
     x = np.concatenate([pixels.colour, pixels.position], axis=1).astype(np.float32)
     single = np.dtype(np.float32)
     fields = {"x": Field("node", x, single), "edge_attr": Field("edge", weights[:, None], single)}
@@ -101,7 +112,7 @@ def superpixel_archive(
 
 
 def neighbour_graphs(
-    pixels: Superpixels, report: Reporter
+    pixels: Superpixels, reporter: Reporter
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the edges of all pictures, their weights, and the offsets of each picture's edges.
 
@@ -129,7 +140,7 @@ def neighbour_graphs(
         return len(block)
 
     with (
-        report.step("superpixel graphs", len(sizes)) as step,
+        reporter.step("superpixel graphs", len(sizes)) as step,
         ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
         for done in pool.map(solve, jobs):
@@ -175,24 +186,24 @@ def nearest_nodes(position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return index, np.take_along_axis(affinity, index, axis=-1)
 
 
-def _read_sums(file: Path, side: int) -> tuple[Superpixels, np.ndarray]:
-    with np.load(file, allow_pickle=False) as sums:
-        count = sums["count"].astype(np.float64)[:, None]
-        place = np.stack([sums["sum_row"], sums["sum_col"]], axis=1)
-        pixels = Superpixels(
-            sizes=sums["n_nodes"].astype(np.int64),
-            colour=sums["sum_px"] / count / 255,
-            position=place / count / side,
-        )
-        labels = sums["label"].astype(np.int64)
+def _read_sums(file: Path, side: int, limits: Limits) -> tuple[Superpixels, np.ndarray]:
+    sums = read_npz(file, limits)
+    count = sums["count"].astype(np.float64)[:, None]
+    place = np.stack([sums["sum_row"], sums["sum_col"]], axis=1)
+    pixels = Superpixels(
+        sizes=sums["n_nodes"].astype(np.int64),
+        colour=sums["sum_px"] / count / 255,
+        position=place / count / side,
+    )
+    labels = sums["label"].astype(np.int64)
     if pixels.sizes.sum() != len(pixels.position):
         raise DataError(Problem(str(file), "n_nodes does not add up to the number of superpixels"))
     return pixels, labels
 
 
-def _official(name: str, file: Path) -> GraphArchive:
+def _official(name: str, file: Path, limits: Limits) -> GraphArchive:
     single = np.dtype(np.float32)
-    graphs, split = read_benchmark(name, file)
+    graphs, split = read_benchmark(name, file, limits)
     x = [np.concatenate([g["x"].reshape(len(g["x"]), -1), g["pos"]], axis=1) for g in graphs]
     weights = [g["edge_attr"].reshape(-1, 1) for g in graphs]
     fields = {

@@ -6,14 +6,16 @@ import csv
 import gzip
 import io
 import math
-import sys
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.errors import DataError, Problem, placed
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.nearest import unknown
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
@@ -110,11 +112,13 @@ def read_whole(cell: str) -> int:
     return value
 
 
-def read_table(path: str | Path, rows_needed: bool = True) -> Table:
+def read_table(
+    path: str | Path, rows_needed: bool = True, limits: Limits = DEFAULT_LIMITS
+) -> Table:
     """Reads a table with a header line. Skips empty rows and columns without a name."""
-    header, cells, lines = read_rows(path)
-    for name in header:
-        if name and header.count(name) > 1:
+    header, cells, lines = read_rows(path, limits)
+    for name, count in Counter(header).items():
+        if name and count > 1:
             raise DataError(Problem(str(path), f"column '{name}' appears twice", 1))
     kept, kept_lines, ragged = [], [], []
     for row, line in zip(cells, lines, strict=True):
@@ -134,7 +138,9 @@ def read_table(path: str | Path, rows_needed: bool = True) -> Table:
     return Table(str(path), columns, kept_lines, tuple(ragged))
 
 
-def read_rows(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
+def read_rows(
+    path: str | Path, limits: Limits = DEFAULT_LIMITS
+) -> tuple[list[str], list[list[str]], list[int]]:
     """Returns the header, all rows unchanged, of any width, and the line on which each begins."""
     path = Path(path)
     suffix = _suffix(path)
@@ -143,18 +149,31 @@ def read_rows(path: str | Path) -> tuple[list[str], list[list[str]], list[int]]:
     if not path.is_file():
         raise DataError(Problem(str(path), "there is no such file"))
     if suffix == ".parquet":
-        return _read_parquet(path)
+        return _read_parquet(path, limits)
     try:
-        data = path.read_bytes()
         # Excel writes a byte-order mark, which is not part of the first column's name.
-        text = (gzip.decompress(data) if path.suffix.lower() == ".gz" else data).decode("utf-8-sig")
+        text = _read_bytes(path, limits).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(
             Problem(str(path), f"not UTF-8 text ({error.reason}): save it as UTF-8")
         ) from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(Problem(str(path), f"damaged gzip file ({error})")) from None
-    return _read_text(path, text, "\t" if suffix == ".tsv" else None)
+    return _read_text(path, text, "\t" if suffix == ".tsv" else None, limits)
+
+
+def _read_bytes(path: Path, limits: Limits) -> bytes:
+    """Returns the text of a file, unpacked. No more is unpacked than the limits allow."""
+    size = path.stat().st_size
+    with placed(path):
+        if path.suffix.lower() != ".gz":
+            limits.check("text_bytes", size, "bytes of text")
+            return path.read_bytes()
+        with gzip.open(path) as stream:
+            data = stream.read(min(limits.unpacked(size), limits.text_bytes) + 1)
+        limits.check("text_bytes", len(data), "bytes of text")
+        limits.check_unpacked(len(data), size)
+        return data
 
 
 def _suffix(path: Path) -> str:
@@ -163,23 +182,28 @@ def _suffix(path: Path) -> str:
 
 
 def _read_text(
-    path: Path, text: str, delimiter: str | None
+    path: Path, text: str, delimiter: str | None, limits: Limits
 ) -> tuple[list[str], list[list[str]], list[int]]:
     if delimiter is None:  # many programs write CSV files with semicolons or tabs
-        start = text.lstrip("\r\n").splitlines()[:1]
-        delimiter = max(",;\t", key=start[0].count) if start else ","
+        start = io.StringIO(text.lstrip("\r\n")).readline()
+        delimiter = max(",;\t", key=start.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows, lines, end = [], [], 0
+    rows, lines, end, cells = [], [], 0, 0
     try:
-        with _cells_of_any_length():
+        with _cells_of(limits.cell_length), placed(path):
             header = [name.strip() for name in next(filter(any, reader), [])]
+            limits.check("columns", len(header))
             end = reader.line_num
             for row in reader:
                 rows.append(row)
                 lines.append(end + 1)
                 end = reader.line_num  # a quoted cell may hold line breaks
+                cells += len(row) or 1
+                limits.check("cells", cells)
     except csv.Error as error:
         reason = f"a quote is not closed, or closed too early ({error})"
+        if "field limit" in str(error):
+            reason = f"the length of a cell exceeds {limits.advice('cell_length')}"
         raise DataError(Problem(str(path), reason, end + 1)) from None
     if not any(header):
         raise DataError(Problem(str(path), "the file is empty"))
@@ -187,16 +211,16 @@ def _read_text(
 
 
 @contextmanager
-def _cells_of_any_length() -> Iterator[None]:
-    """Lifts the limit on the length of a cell, which is a setting of the whole process."""
-    before = csv.field_size_limit(sys.maxsize)
+def _cells_of(length: int) -> Iterator[None]:
+    """Sets the limit on the length of a cell, which is a setting of the whole process."""
+    before = csv.field_size_limit(length)
     try:
         yield
     finally:
         csv.field_size_limit(before)
 
 
-def _read_parquet(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
+def _read_parquet(path: Path, limits: Limits) -> tuple[list[str], list[list[str]], list[int]]:
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
@@ -205,15 +229,53 @@ def _read_parquet(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
             f"{path}: Parquet needs pyarrow: install it with  pip install 'eigenformer[parquet]'"
         ) from None
     try:
-        table = parquet.read_table(path)
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(Problem(str(path), f"not a Parquet file ({error})")) from None
-    if not table.column_names:
+        with placed(path), parquet.ParquetFile(path) as file:
+            _check_size(file.metadata, path, limits)
+            names = file.schema_arrow.names
+            texts = [
+                n for n, kind in zip(names, file.schema_arrow.types, strict=True) if _is_text(kind)
+            ]
+        with placed(path), parquet.ParquetFile(path, read_dictionary=texts) as file:
+            rows, length = [], 0
+            for batch in file.iter_batches(batch_size=1024):
+                columns = [
+                    _cells(*column, path) for column in zip(names, batch.columns, strict=True)
+                ]
+                rows += [list(row) for row in zip(*columns, strict=True)]
+                length += sum(len(cell) for column in columns for cell in column)
+                limits.check("text_bytes", length, "characters")
+    except DataError:
+        raise
+    except (arrow.ArrowException, OSError, MemoryError, ValueError, OverflowError) as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise DataError(Problem(str(path), f"not a Parquet file ({reason})")) from None
+    if not names:
         raise DataError(Problem(str(path), "the file is empty"))
-    columns = [map(_as_text, column.to_pylist()) for column in table.columns]
-    rows = [list(row) for row in zip(*columns, strict=True)]
     # Lines are numbered as in a text file: the header is line 1.
-    return table.column_names, rows, list(range(2, table.num_rows + 2))
+    return names, rows, list(range(2, len(rows) + 2))
+
+
+def _check_size(metadata: Any, path: Path, limits: Limits) -> None:
+    """Raises an error if a Parquet file says that it is too large; reads only its footer."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    limits.check("columns", metadata.num_columns)
+    limits.check("cells", metadata.num_rows * max(metadata.num_columns, 1))
+    limits.check_unpacked(sum(group.total_byte_size for group in groups), path.stat().st_size)
+
+
+def _is_text(kind: Any) -> bool:
+    return str(kind) in ("string", "large_string")
+
+
+def _cells(name: str, column: Any, path: Path) -> Iterable[str]:
+    """Returns a column as texts. Equal texts that are stored once are one object."""
+    try:
+        if hasattr(column, "dictionary"):
+            texts = [*map(_as_text, column.dictionary.to_pylist()), ""]
+            return [texts[-1 if place is None else place] for place in column.indices.to_pylist()]
+        return list(map(_as_text, column.to_pylist()))
+    except (ValueError, OverflowError) as error:  # for example, a date after the year 9999
+        raise DataError(Problem(str(path), f"column '{name}': {error}")) from None
 
 
 def _as_text(cell: object) -> str:

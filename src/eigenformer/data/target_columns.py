@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from eigenformer.config import ConfigError
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import Field
 from eigenformer.data.tables import Table, is_missing, parse_number, read_number
@@ -16,6 +19,8 @@ from eigenformer.targets.base import TargetLevel
 # Whole numbers are classes if they have at most so many different values, and at least so many
 # rows per value on average.
 _MOST_CLASSES, _LEAST_ROWS = 10, 5
+# The largest rounding error of a target in float32, as a share of the targets' range.
+_COARSE = 1e-5
 
 
 class TargetColumns:
@@ -68,7 +73,7 @@ class TargetColumns:
 
     def field(self, rows: np.ndarray, level: TargetLevel) -> tuple[Field, Target]:
         """Returns the values that were read, ``[rows, targets]``, as a field with its target."""
-        values = rows.astype(np.float32)
+        values = in_single_precision(rows)
         for name, column in zip(self.names, values.T, strict=True):
             if np.isnan(column).all():
                 raise DataError(Problem(self.table.file, f"{name}: no row has a value", 1))
@@ -105,6 +110,44 @@ def values_target(
         return infer_target(values, names, kind, level)
     except ConfigError as error:
         raise DataError(str(error)) from None
+
+
+def in_single_precision(values: np.ndarray) -> np.ndarray:
+    """Returns numbers as float32, or unchanged if float32 is too coarse for their differences."""
+    single = values.astype(np.float32)
+    if not len(values):
+        return single
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any value
+        error = np.nanmax(np.abs(single - values), axis=0)
+        spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
+    return values if np.any((spread > 0) & (error > _COARSE * spread)) else single
+
+
+def archive_target(archive: GraphArchive, task: str | None, path: str | Path) -> Target | None:
+    """Returns the target of an archive: its own, or that of its attribute ``y`` and ``task``.
+
+    Args:
+        archive: The graphs.
+        task: The kind of target; None to infer it from the values.
+        path: Where the graphs are from, for error messages.
+    """
+    own, field = archive.target, archive.fields.get("y")
+    if own is not None and task in (None, own.kind):
+        return own
+    if field is None or field.level == "edge":
+        if task is not None:
+            raise DataError(Problem(str(path), f"task: '{task}', but the graphs have no target y"))
+        return own
+    values = field.values
+    # A column of one entry per row is the row itself.
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.ndim > 2:
+        reason = f"y has rows of shape {values.shape[1:]}, expected one row of targets"
+        raise DataError(Problem(str(path), reason))
+    columns = 1 if values.ndim == 1 else values.shape[1]
+    names = own.names if own is not None and len(own.names) == columns else ()
+    return values_target(values, names, task, field.level)
 
 
 def _are_classes(cells: list[str]) -> bool:

@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,47 +30,46 @@ from eigenformer.data.pickle_machine import (
 )
 from eigenformer.data.plain_values import PlainValues, element_size, elements, of_kind
 from eigenformer.data.stored_zip import StoredZip
-
-MAX_BYTES = 8 << 30
-"""The maximum size of an unpacked file."""
+from eigenformer.limits import DEFAULT_LIMITS, LimitError, Limits
 
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 _MAGIC_BYTES = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 
 
-def load_arrays(stream: IO[bytes], name: str) -> Any:
+def load_arrays(stream: IO[bytes], name: str, limits: Limits = DEFAULT_LIMITS) -> Any:
     """Reads lists, dicts, numbers, NumPy arrays and tensors from a pickle or a ``.pt`` file.
 
     ``name`` is the name of the file in error messages.
     """
-    return _load(stream, name, ARRAY_NAMES, "arrays and tensors")
+    return _load(stream, name, ARRAY_NAMES, "arrays and tensors", limits)
 
 
-def load_arrays_from(path: Path) -> Any:
+def load_arrays_from(path: Path, limits: Limits = DEFAULT_LIMITS) -> Any:
     """Reads the same values as :func:`load_arrays`, from a path."""
     with path.open("rb") as stream:
-        return load_arrays(stream, str(path))
+        return load_arrays(stream, str(path), limits)
 
 
-def load_graphs_from(path: Path) -> Any:
+def load_graphs_from(path: Path, limits: Limits = DEFAULT_LIMITS) -> Any:
     """Reads a path like :func:`load_arrays_from`. A PyG ``Data`` becomes a :class:`GraphFields`."""
     with path.open("rb") as stream:
-        return _load(stream, str(path), ARRAY_NAMES | PYG_NAMES, "PyG Data")
+        return _load(stream, str(path), ARRAY_NAMES | PYG_NAMES, "PyG Data", limits)
 
 
-def _load(stream: IO[bytes], name: str, names: frozenset[Any], what: str) -> Any:
+def _load(stream: IO[bytes], name: str, names: frozenset[Any], what: str, limits: Limits) -> Any:
     try:
         start = stream.read(len(_MAGIC_BYTES))
         stream.seek(0)
         if start.startswith(b"PK"):
-            with _seekable(stream) as file:
-                return _zipped(file, names)
-        data = b"".join(_blocks(stream))
+            with _seekable(stream, limits) as file:
+                return _zipped(file, names, limits)
+        data = b"".join(_blocks(stream, limits))
         if start == _MAGIC_BYTES:
-            return _legacy(data, names)
+            return _legacy(data, names, limits)
         described = PickleMachine(data, 0, names).run()
-        return PlainValues(len(data), None, _embedded).make(described)
-    except Refused as error:
+        embedded = partial(_embedded, limits=limits)
+        return PlainValues(limits.unpacked(len(data)), None, embedded).make(described)
+    except (Refused, LimitError) as error:
         reason = str(error)
     except (OSError, EOFError, zlib.error) as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
@@ -79,7 +79,7 @@ def _load(stream: IO[bytes], name: str, names: frozenset[Any], what: str) -> Any
     raise DataError(Problem(name, f"not a file of {what} ({reason})"))
 
 
-def _zipped(file: IO[bytes], names: frozenset[Any]) -> Any:
+def _zipped(file: IO[bytes], names: frozenset[Any], limits: Limits) -> Any:
     """Reads a ``.pt`` file as PyTorch writes it: a pickle, with every storage beside it."""
     archive = StoredZip(file)
     pickles = [name for name in archive.names if name.endswith("/data.pkl")]
@@ -97,10 +97,10 @@ def _zipped(file: IO[bytes], names: frozenset[Any]) -> Any:
         return of_kind(rows[key], kind)
 
     described = PickleMachine(archive.read(pickles[0]), 0, names).run()
-    return PlainValues(archive.size, storage).make(described)
+    return PlainValues(limits.unpacked(archive.size), storage).make(described)
 
 
-def _legacy(data: bytes, names: frozenset[Any]) -> Any:
+def _legacy(data: bytes, names: frozenset[Any], limits: Limits) -> Any:
     """Reads a ``.pt`` file from before PyTorch 1.6: five pickles, then all storages in a row."""
     position = 0
     described: list[Any] = []
@@ -135,14 +135,14 @@ def _legacy(data: bytes, names: frozenset[Any]) -> Any:
 
     if isinstance(content, Reference):  # only a storage
         return storage(content.key)
-    return PlainValues(len(data), storage).make(content)
+    return PlainValues(limits.unpacked(len(data)), storage).make(content)
 
 
-def _embedded(data: bytes) -> Any:
+def _embedded(data: bytes, limits: Limits) -> Any:
     """Reads a storage in an ordinary pickle: the bytes of a ``.pt`` file."""
     if not data.startswith(_MAGIC_BYTES):
         raise Refused("has a tensor without a storage")
-    return _legacy(data, ARRAY_NAMES)
+    return _legacy(data, ARRAY_NAMES, limits)
 
 
 def _storage_key(reference: Any) -> tuple[Any, str, int]:
@@ -161,22 +161,21 @@ def _storage_key(reference: Any) -> tuple[Any, str, int]:
     return kind, place, count
 
 
-def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
-    left = MAX_BYTES
+def _blocks(stream: IO[bytes], limits: Limits) -> Iterator[bytes]:
+    count = 0
     while block := stream.read(1 << 20):
-        left -= len(block)
-        if left < 0:
-            raise Refused(f"is larger than {MAX_BYTES >> 30} GiB")
+        count += len(block)
+        limits.check("file_bytes", count)
         yield block
 
 
 @contextmanager
-def _seekable(stream: IO[bytes]) -> Iterator[IO[bytes]]:
+def _seekable(stream: IO[bytes], limits: Limits) -> Iterator[IO[bytes]]:
     """Yields the stream itself, or a copy on disk if the stream is part of an archive."""
     if not isinstance(stream, zipfile.ZipExtFile):
         yield stream
         return
     with tempfile.TemporaryFile() as copy:
-        copy.writelines(_blocks(stream))
+        copy.writelines(_blocks(stream, limits))
         copy.seek(0)
         yield copy

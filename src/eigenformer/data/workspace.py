@@ -19,6 +19,8 @@ from typing import BinaryIO
 
 from eigenformer.data.checksums import check_file, sha256_of
 from eigenformer.data.errors import DataError, DownloadError
+from eigenformer.files import check_path
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
 
 RAW_DIR = "EIGENFORMER_RAW_DIR"
@@ -54,12 +56,14 @@ class Workspace:
         cache_dir: Where archives, spectra and downloads go.
         workers: Number of threads for spectra; None for all cores.
         reporter: Prints messages and progress.
+        limits: How large an input may be.
     """
 
     raw_dir: Path | None
     cache_dir: Path
     workers: int | None = None
     reporter: Reporter = field(default_factory=Reporter, compare=False)
+    limits: Limits = DEFAULT_LIMITS
 
     @classmethod
     def resolve(
@@ -69,6 +73,7 @@ class Workspace:
         workers: int | None = None,
         reporter: Reporter | None = None,
         environment: Mapping[str, str] = os.environ,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> Workspace:
         """Creates a workspace. Missing values come from the environment, then from defaults.
 
@@ -78,6 +83,7 @@ class Workspace:
             workers: Number of threads for spectra (default: all cores).
             reporter: Prints messages and progress (default: prints warnings only).
             environment: The environment variables of the process.
+            limits: How large an input may be.
         """
         raw_dir = raw_dir or environment.get(RAW_DIR) or None
         cache_dir = cache_dir or environment.get(CACHE_DIR) or user_cache_dir(environment)
@@ -85,11 +91,13 @@ class Workspace:
         if raw is not None and not raw.is_dir():
             raise DownloadError(f"{raw}: the raw folder does not exist")
         cache = Path(cache_dir).expanduser().absolute()
+        check_path(cache)
         if cache.exists() and not cache.is_dir():
             raise DataError(f"{cache}: the cache folder is a file")
         if workers is not None and workers < 1:
             raise DataError(f"workers: must be at least 1, got {workers}")
-        return cls(raw, cache, workers, reporter or Reporter())
+        limits.check("workers", workers or 1)
+        return cls(raw, cache, workers, reporter or Reporter(), limits)
 
     @property
     def spectra_dir(self) -> Path:

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.building import Builder
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import SPLITS, Field
+from eigenformer.data.packed import open_member, read_npz
 from eigenformer.data.workspace import RawFile
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
 from eigenformer.targets import NumberTarget
 
@@ -50,9 +53,15 @@ LAYOUTS: tuple[tuple[RawFile, ...], ...] = (
 """The files to read: a packed local copy, or the official files."""
 
 
-def build(files: list[Path], report: Reporter) -> GraphArchive:
+def builder(name: str) -> Builder:
+    """Returns how the benchmark is built."""
+    return Builder(LAYOUTS, build)
+
+
+def build(files: list[Path], reporter: Reporter, limits: Limits = DEFAULT_LIMITS) -> GraphArchive:
     """Raw files → archive: ``x`` [n, 1], ``edge_attr`` [m] in 1..3, ``y`` [1]."""
-    arrays = _packed(files[0]) if files[0].suffix == ".npz" else _official(files)
+    packed = files[0].suffix == ".npz"
+    arrays = _packed(files[0], limits) if packed else _official(files, limits)
     atoms, bonds = arrays["atom_type"], arrays["bond"].astype(np.int64)
     node_offsets = arrays["node_offset"].astype(np.int64)
     counts = np.diff(arrays["bond_offset"].astype(np.int64))
@@ -91,9 +100,8 @@ def both_directions(
     return directed[:, order], order
 
 
-def _packed(file: Path) -> dict[str, np.ndarray]:
-    with np.load(file, allow_pickle=False) as arrays:
-        loaded = {name: arrays[name] for name in arrays.files}
+def _packed(file: Path, limits: Limits) -> dict[str, np.ndarray]:
+    loaded = read_npz(file, limits)
     vocabulary = file.with_name("vocab.json")
     if vocabulary.exists():
         words = json.loads(vocabulary.read_text("utf-8"))
@@ -102,15 +110,15 @@ def _packed(file: Path) -> dict[str, np.ndarray]:
     return loaded
 
 
-def _official(files: list[Path]) -> dict[str, np.ndarray]:
+def _official(files: list[Path], limits: Limits) -> dict[str, np.ndarray]:
     """Reads the 12k subset of the official 250k: dense bond matrices, chosen by the index files."""
     from eigenformer.data.unpickle import load_arrays
 
     atoms, bonds, targets, sizes = [], [], [], []
     with zipfile.ZipFile(files[0]) as archive:
         for split, index in zip(SPLITS, files[1:], strict=True):
-            with archive.open(f"molecules/{split}.pickle") as stream:
-                molecules = load_arrays(stream, f"{files[0]}/{split}.pickle")
+            with open_member(archive, f"molecules/{split}.pickle", limits) as stream:
+                molecules = load_arrays(stream, f"{files[0]}/{split}.pickle", limits)
             chosen = [int(number) for number in index.read_text().strip().split(",")]
             sizes.append(len(chosen))
             for number in chosen:

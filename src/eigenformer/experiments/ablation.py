@@ -126,7 +126,7 @@ def ablate(
     runs: list[SweepRun] = []
     # The metric with all frequencies, the metric with a sample of them, the sample's fraction.
     tests: list[tuple[float, float, float]] = []
-    for run in sweep(_base(name, wanted), variants, seeds, out, workspace):
+    for run in sweep(base_settings(name, wanted), variants, seeds, out, workspace):
         runs.append(run)
         tests.append((float(run.summary["test"]), *_with_draws(run, draws)))
     outcomes = []
@@ -150,7 +150,8 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _base(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def base_settings(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings of all runs: those of a preset or of the user's own data, changed."""
     base: dict[str, Any] = {"data": {"dataset": name}}
     if name in presets():
         base = {"preset": name, "data": {"dataset": load_preset(name).dataset}}

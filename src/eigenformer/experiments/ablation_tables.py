@@ -52,21 +52,21 @@ def frequency_table(ablation: Ablation) -> str:
         row = [f"{fraction:g}", _paper_cell(ablation, fraction)]
         for draw in ("eigenspaces", "literal"):
             outcome = found.get((fraction, draw)) or found[fraction, None]
-            row += [_mean(outcome.drawn), _mean(outcome.test), f"{outcome.kept:.2f}"]
+            row += [mean_cell(outcome.drawn), mean_cell(outcome.test), f"{outcome.kept:.2f}"]
         rows.append(row)
     title = (
         f"Test {ablation.metric} of {ablation.name} with a fraction of the frequencies; "
         f"{ablation.schedule}"
     )
-    return _markdown(title, header, rows)
+    return markdown(title, header, rows)
 
 
 def scaler_table(ablation: Ablation) -> str:
     """Returns the results per degree scaler, as Markdown. The paper shows no number."""
     header = ["degree scaler", "parameters", f"test {ablation.metric}"]
-    rows = [[o.variant.name, str(o.parameters), _mean(o.test)] for o in ablation.outcomes]
+    rows = [[o.variant.name, str(o.parameters), mean_cell(o.test)] for o in ablation.outcomes]
     title = f"Test {ablation.metric} of {ablation.name} by degree scaler; {ablation.schedule}"
-    return _markdown(title, header, rows)
+    return markdown(title, header, rows)
 
 
 def records(ablation: Ablation) -> str:
@@ -128,10 +128,12 @@ def _paper_cell(ablation: Ablation, fraction: float) -> str:
     return f"{near[0]['result']:.3f} ({near[0]['k']} of {table['nodes']})"
 
 
-def _mean(values: Sequence[float]) -> str:
+def mean_cell(values: Sequence[float]) -> str:
+    """Formats the results of all seeds as one cell."""
     return format_result(*mean_and_deviation(values), _DIGITS)
 
 
-def _markdown(title: str, header: list[str], rows: list[list[Any]]) -> str:
+def markdown(title: str, header: list[str], rows: list[list[Any]]) -> str:
+    """Returns a table with its title, as Markdown."""
     lines = [" | ".join(cells) for cells in (header, ["---"] * len(header), *rows)]
     return f"**{title}**\n\n" + "".join(f"| {line} |\n" for line in lines)

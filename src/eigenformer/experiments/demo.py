@@ -34,15 +34,24 @@ class Compared:
     test: float
 
 
+def check_comparable(config: RunConfig) -> EigenformerConfig:
+    """Returns the architecture of a run, or raises an error if it has no comparable networks."""
+    if not isinstance(config.model, EigenformerConfig):
+        raise ConfigError(
+            f"model.kind: only an Eigenformer is compared with other networks, not "
+            f"{config.model.title}"
+        )
+    return config.model
+
+
 def train_comparable(network: str, config: RunConfig, data: TrainingData) -> Compared:
     """Trains a network of comparable size and tests it.
 
     Optimiser, schedule, batches, seed and the choice of the best epoch are those of the run.
     """
-    if not isinstance(config.model, EigenformerConfig):
-        raise ConfigError("model.kind: only an Eigenformer can be compared with other networks")
+    like = check_comparable(config)
     torch.manual_seed(derived_seed(config.seed, "weights"))
-    model = build_model(comparable(network, config.model))
+    model = build_model(comparable(network, like))
     fit_in_memory(model, data.target, config, data.dataset("train"), data.dataset("val"))
     metric = data.target.metric
     test = evaluate(

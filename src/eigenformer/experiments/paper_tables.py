@@ -100,6 +100,9 @@ def _why_not(run: Run) -> str | None:
         return "only part of the graphs"
     if not isinstance(summary.get("test"), int | float):
         return "no test result"
+    measured = ("seconds_per_epoch", "peak_memory_mb", "threads", "processes")
+    if not all(isinstance(summary.get(name), int | float) for name in measured):
+        return "neither time nor memory was measured"
     if summary.get("epochs", summary["epochs_planned"]) < summary["epochs_planned"]:
         return "stopped before the end of its schedule"
     try:
@@ -111,15 +114,19 @@ def _why_not(run: Run) -> str | None:
     return None if _has_presets_settings(config, preset) else "settings differ from the preset's"
 
 
-def _has_presets_settings(config: RunConfig, preset: Preset) -> bool:
-    """Whether a run used the preset's settings. The length of the schedule may differ."""
+def has_model_of(config: RunConfig, preset: Preset) -> bool:
+    """Whether a run has the preset's model and training. The length of the schedule may differ."""
     training = preset.training.with_epochs(config.training.epochs)
     training = training.replace(epoch_steps=config.training.epoch_steps)
+    return (config.model, config.training) == (preset.model, training)
+
+
+def _has_presets_settings(config: RunConfig, preset: Preset) -> bool:
+    """Whether a run used the preset's settings. The length of the schedule may differ."""
     if not isinstance(config.data, BenchmarkData):
         return False
     data = BenchmarkData(preset.dataset, official=config.data.official)
-    ours = (config.model, config.training, config.data, config.precision)
-    return ours == (preset.model, training, data, "32")
+    return has_model_of(config, preset) and (config.data, config.precision) == (data, "32")
 
 
 def _run_table(tables: list[dict[str, Any]], runs: list[Run]) -> str:

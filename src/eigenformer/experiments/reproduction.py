@@ -8,7 +8,7 @@ from typing import Any
 
 from eigenformer.config import load_preset, merge
 from eigenformer.data.workspace import Workspace
-from eigenformer.experiments.paper_tables import format_result, mean_and_deviation
+from eigenformer.experiments.paper_tables import format_result, has_model_of, mean_and_deviation
 from eigenformer.experiments.sweep import Variant, sweep
 
 
@@ -31,7 +31,7 @@ def reproduce(
         workspace: The folders of raw files and prepared graphs (default: from the environment).
     """
     workspace = workspace or Workspace.resolve()
-    report = workspace.reporter
+    reporter = workspace.reporter
     record = load_preset(preset)
     base = merge({"data": {"dataset": record.dataset}}, {**wanted, "preset": preset})
     results = []
@@ -41,7 +41,7 @@ def reproduce(
     ):
         test = float(run.summary["test"])
         results.append(test)
-        report.say(f"seed {run.seed}: test {run.summary['metric']} {test:.4f}")
+        reporter.say(f"seed {run.seed}: test {run.summary['metric']} {test:.4f}")
     config = run.config
     percent = 100 if run.summary["metric"] in ("accuracy", "weighted_accuracy") else 1
     mean, deviation = mean_and_deviation([percent * result for result in results])
@@ -50,6 +50,10 @@ def reproduce(
     shortened = config.training.epochs != full or config.data.limit is not None
     note = "; not the paper's full schedule" if shortened else ""
     note += f"; a variant of the paper's {record.variant_of}" if record.variant_of else ""
+    if config.model.kind != record.model.kind:
+        note += f"; not the paper's network: {config.model.title}"
+    elif not has_model_of(config, record):
+        note += "; other settings than the preset's"
     shown = f"{format_result(mean, deviation, 4)} ({count}{note})"
     paper = record.paper
     if paper is None:

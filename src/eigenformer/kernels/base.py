@@ -11,9 +11,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from eigenformer.kernels.products import exact_products
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
-from eigenformer.scalar_mlp import LinearPieces
+from eigenformer.scalar_mlp import LinearPieces, ScalarMLP
 
 ScalarFunction = Callable[[Tensor], Tensor]
 
@@ -49,6 +50,10 @@ class Request:
         psi: ψ, see :class:`AttentionTerms`.
         keep: Whether the factors of dropout are given instead of random.
         return_attention: Whether the attention weights are returned.
+        features: Whether attention also depends on features, through queries and keys.
+        edges: Whether edges add to the values or to the logits.
+        dropout: Whether attention weights are dropped.
+        channels: C, the width of a head.
     """
 
     dtype: torch.dtype = torch.float32
@@ -56,6 +61,10 @@ class Request:
     psi: ScalarFunction | None = None
     keep: bool = False
     return_attention: bool = False
+    features: bool = False
+    edges: bool = False
+    dropout: bool = False
+    channels: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,14 +138,12 @@ class AttentionTerms:
         """Returns ψ(q_i·k_j / √C) for all pairs of ``[…, n, C]`` queries and keys.
 
         The signed square root is so steep at 0 that the last digit of a float32 product changes
-        its gradient by 1e-3. The product is therefore computed in float64, which makes it exact to
-        the last digit of float32.
+        its gradient by 1e-3. The product is therefore exact to the last digit of float32.
         """
         scale = 1 / math.sqrt(self.channels)
         if self.psi is None:
             return queries @ keys.mT * scale
-        product = queries.double() @ keys.double().mT * scale
-        return self.psi(product.to(queries.dtype))
+        return self.psi(exact_products(queries, keys, scale))
 
     def to(self, dtype: torch.dtype) -> AttentionTerms:
         """Returns the same terms with all tensors converted to ``dtype``."""
@@ -185,6 +192,14 @@ class AttentionKernel(ABC):
         """Returns why the kernel cannot fulfil the request; None if it can."""
         return None
 
+    @classmethod
+    def doubts(cls, request: Request) -> str | None:
+        """Returns why ``auto`` must not select the kernel although it supports the request.
+
+        None if there is no doubt.
+        """
+        return None
+
     def tables(
         self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]
     ) -> Sequence[PhiTable | None]:
@@ -193,6 +208,35 @@ class AttentionKernel(ABC):
         Each table belongs to the terms of its layer. It is None if the kernel uses φ directly.
         """
         return [None] * len(phis)
+
+    def importances(self, functions: Sequence[ScalarFunction], heads: int) -> list[Tensor]:
+        r"""Evaluates several :math:`\phi` at the eigenvalues of this batch.
+
+        Returns :math:`\phi(\lambda_k)` times the weight of the frequency, ``[Σk, heads]`` for each.
+        """
+        values, weights = self.graphs.eigenvalues, self.graphs.frequency_weights
+        found = [phi(values.expand(heads, -1)).t() for phi in functions]
+        return found if weights is None else [f * weights[:, None] for f in found]
+
+    def filter(self, values: Tensor, importance: Tensor) -> Tensor:
+        r"""Applies filters of the spectrum to the nodes: :math:`U (f \odot U^\top x)`.
+
+        Args:
+            values: x, ``[Σn, filters, C]``: the channels of each filter.
+            importance: f, ``[Σk, filters]``, from :meth:`importances`.
+        """
+        g, filtered = self.graphs, []
+        entries = [n * k for n, k in zip(g.sizes, g.frequencies, strict=True)]
+        by_graph = (
+            g.sizes,
+            g.eigenvectors.split(entries),
+            values.split(list(g.sizes)),
+            importance.split(list(g.frequencies)),
+        )
+        for n, u, x, f in zip(*by_graph, strict=True):
+            modes = torch.einsum("ik,ifc->kfc", u.view(n, -1), x) * f[..., None]
+            filtered.append(torch.einsum("ik,kfc->ifc", u.view(n, -1), modes))
+        return torch.cat(filtered)
 
     @abstractmethod
     def attend(
@@ -215,3 +259,18 @@ class AttentionKernel(ABC):
             The attended values ``[Σn, heads, C]``, and the attention ``[heads, n, n]`` of each
             graph, or None.
         """
+
+
+def phi_table(
+    kernel: AttentionKernel, longest: Tensor, phi1: ScalarFunction, phi2: ScalarFunction
+) -> PhiTable:
+    """Evaluates (φ₁, φ₂) of one layer in PyTorch; ``longest`` is max_i ‖u[i]‖² of the batch."""
+    if not isinstance(phi1, ScalarMLP):
+        raise TypeError(
+            f"phi1 is a {type(phi1).__name__}, whose linear pieces are not known: use "
+            f"the 'literal' backend, which takes any function"
+        )
+    (importance,) = kernel.importances([phi2], phi1.heads)
+    # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
+    bound = importance.detach().abs().amax(0) * (longest * ROUNDING_MARGIN)
+    return PhiTable(importance, phi1.linear_pieces(-bound, bound))

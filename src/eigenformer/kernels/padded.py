@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from eigenformer.ragged import RaggedGraphs
+from eigenformer.transfer import on_device
 
 
 class PaddedGraphs:
@@ -40,11 +41,19 @@ class PaddedGraphs:
         first = self._fill_with_many()
         # The place of a node is that of the first node of its graph plus its number in the graph.
         graph = graphs.node_graph[target]
-        self.edge = (first[graph] >= 0).nonzero().squeeze(1)
+        self.edge = self._edges(first[graph] >= 0)
         graph, source, target = graph[self.edge], source[self.edge], target[self.edge]
         start = self._starts(graphs.sizes)[graph]
         self.edge_target = first[graph] + target - start
         self.edge_pair = self.edge_target * self.width + source - start
+
+    def _edges(self, own: Tensor) -> Tensor:
+        """Returns the marked edges, whose number the CPU knows if the batch was checked there."""
+        counts = self.graphs.edge_counts
+        if counts is None:
+            return own.nonzero().squeeze(1)
+        order = own.to(torch.uint8).argsort(descending=True, stable=True)
+        return order[: sum(counts[g] for g in self.members)]
 
     def _fill_with_one(self) -> None:
         """Fills the tensors for one graph, which needs no padding and no lookup.
@@ -61,11 +70,11 @@ class PaddedGraphs:
     def _fill_with_many(self) -> Tensor:
         """Fills the tensors; returns the place of each graph's first node, -1 if not a member."""
         graphs, device = self.graphs, self.graphs.eigenvalues.device
-        members = torch.tensor(self.members, device=device)
+        members = on_device(self.members, device)
         entries = [n * k for n, k in zip(graphs.sizes, graphs.frequencies, strict=True)]
         counts = (graphs.sizes, graphs.frequencies, entries)
         node, value, entry = (self._starts(c)[members, None] for c in counts)
-        n, k = (torch.tensor(c, device=device)[members, None] for c in counts[:2])
+        n, k = (on_device(c, device)[members, None] for c in counts[:2])
         column = torch.arange(self.width, device=device)
         rank = torch.arange(max(graphs.frequencies[g] for g in self.members), device=device)
         self.present = column < n
@@ -82,7 +91,7 @@ class PaddedGraphs:
     def _starts(self, counts: Sequence[int]) -> Tensor:
         """Returns where each graph starts if the graphs have these lengths."""
         lengths = torch.tensor(counts)
-        return (lengths.cumsum(0) - lengths).to(self.graphs.eigenvalues.device)
+        return on_device(lengths.cumsum(0) - lengths, self.graphs.eigenvalues.device)
 
     def __len__(self) -> int:
         return len(self.members)
@@ -98,9 +107,9 @@ class PaddedGraphs:
 
     def pairs(self, packed: Tensor) -> Tensor:
         """Arranges pairs, ``[heads, Σn²] → [heads, B, width, width]``; empty places are 0."""
-        members = torch.tensor(self.members, device=packed.device)
+        members = on_device(self.members, packed.device)
         start = self._starts([n * n for n in self.graphs.sizes])[members, None]
-        n = torch.tensor(self.graphs.sizes, device=packed.device)[members, None]
+        n = on_device(self.graphs.sizes, packed.device)[members, None]
         column = torch.arange(self.width, device=packed.device)
         filled = self.present[:, :, None] & self.present[:, None]
         at = (start + column * n)[..., None] + column

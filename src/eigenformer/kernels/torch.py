@@ -15,16 +15,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from eigenformer.kernels.base import (
-    ROUNDING_MARGIN,
     AttentionKernel,
     AttentionTerms,
     PhiTable,
     ScalarFunction,
+    phi_table,
 )
 from eigenformer.kernels.padded import PaddedGraphs
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
-from eigenformer.scalar_mlp import ScalarMLP
 
 # A graph joins a group if it has at least this share of the nodes of the group's largest graph.
 _SMALLEST_SHARE = 0.8
@@ -55,7 +54,7 @@ class TorchAttention(AttentionKernel):
         return_attention: bool = False,
     ) -> tuple[Tensor, list[Tensor] | None]:
         edges = terms.edges.by_edge()
-        table = terms.table or self._table(terms.phi1, terms.phi2)
+        table = terms.table or self.tables([(terms.phi1, terms.phi2)])[0]
         importance = table.importance.T
         values, queries, keys = map(self._pad, (terms.values, terms.queries, terms.keys))
         attended: list[Tensor] = []
@@ -84,20 +83,15 @@ class TorchAttention(AttentionKernel):
         return out, [attentions[g] for g in sorted(attentions)] if return_attention else None
 
     def tables(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> list[PhiTable]:
-        return [self._table(*pair) for pair in phis]
+        return [phi_table(self, self.longest, *pair) for pair in phis]
 
-    def _table(self, phi1: ScalarFunction, phi2: ScalarFunction) -> PhiTable:
-        if not isinstance(phi1, ScalarMLP):
-            raise TypeError(
-                f"phi1 is a {type(phi1).__name__}, whose linear pieces are not known: use "
-                f"the 'literal' backend, which takes any function"
-            )
-        importance = phi2(self.graphs.eigenvalues.expand(phi1.heads, -1))
-        if self.graphs.frequency_weights is not None:
-            importance = importance * self.graphs.frequency_weights
-        # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
-        bound = importance.detach().abs().amax(1) * (self.longest * ROUNDING_MARGIN)
-        return PhiTable(importance.T, phi1.linear_pieces(-bound, bound))
+    def filter(self, values: Tensor, importance: Tensor) -> Tensor:
+        filtered = []
+        for group, x in zip(self.groups, self._pad(values), strict=True):
+            u = group.eigenvectors
+            modes = (u.mT @ x) * group.importance(importance.t())[..., None]
+            filtered.append((u @ modes).permute(1, 2, 0, 3).flatten(0, 1))
+        return torch.cat(filtered).index_select(0, self.place)
 
     def _pad(self, nodes: Tensor | None) -> list[Any]:
         """Splits ``[Σn, heads, C]`` into ``[heads, B, width, C]`` per group; None stays None."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from eigenformer.lazy import find, lazy_names
+from eigenformer.limits import DEFAULT_LIMITS, LimitError, Limits
 
 if TYPE_CHECKING:
     from eigenformer.config import NetworkConfig
@@ -40,6 +41,7 @@ __all__ = [
     "Transformer",
     "build_model",
     "comparable",
+    "model_shapes",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -68,6 +70,27 @@ def build_model(config: NetworkConfig, backend: Backend = "auto") -> Model:
         config: The architecture.
         backend: How spectrum-aware attention is computed, in networks that have it.
     """
+    config.check_backend(backend)
     model: Model = find(config.network)(config)
     model.backend = backend
     return model
+
+
+def model_shapes(
+    config: NetworkConfig, limits: Limits = DEFAULT_LIMITS
+) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of a network's tensors by name. Takes no memory for them.
+
+    Raises an error if the network has too many parameters, or widths that are too large.
+    """
+    import torch
+
+    limits.check_settings(config)
+    try:
+        with torch.device("meta"):
+            tensors = build_model(config).state_dict()
+    except (RuntimeError, TypeError, OverflowError) as error:  # PyTorch cannot represent a shape
+        reason = str(error).partition("\n")[0]
+        raise LimitError(f"the model is too large to build ({reason})") from None
+    limits.check("parameters", sum(tensor.numel() for tensor in tensors.values()))
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}

@@ -57,11 +57,21 @@ class Model(nn.Module):
             batch: The graphs.
             node_graph: Graph of each node, ``[Σn]``.
         """
-        x = checked_features(batch, "x", self.node_encoder, node_graph)
+        again = not getattr(batch.get("checked"), "features", False)
+        x = checked_features(batch, "x", self.node_encoder, node_graph, again)
         if self.edge_encoder is None:
             return x, None
-        edge_graph = node_graph[[] if batch.edge_index is None else batch.edge_index[1]]
-        return x, checked_features(batch, "edge_attr", self.edge_encoder, edge_graph)
+        none = batch.edge_index is None
+        edge_graph = node_graph[:0] if none else node_graph[batch.edge_index[1]]
+        return x, checked_features(batch, "edge_attr", self.edge_encoder, edge_graph, again)
+
+    def check(self, batch: Data) -> Data:
+        """Checks a batch where it was made, so that it need not be checked on another device.
+
+        Returns a shallow copy that remembers the result, or the batch itself if the network does
+        not make use of it.
+        """
+        return batch
 
     def pool(self, x: Tensor, node_graph: Tensor, num_graphs: int) -> Tensor | None:
         """Pools nodes into graphs, ``[Σn, d] → [B, d]``; returns None for node tasks."""

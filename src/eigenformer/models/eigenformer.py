@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, overload
 
@@ -13,14 +15,15 @@ from typing_extensions import Self
 
 from eigenformer.batch_norm import check_batch_norm
 from eigenformer.config import EigenformerConfig, load_preset
+from eigenformer.drop_path import growing_rates
 from eigenformer.edges import Edges
 from eigenformer.encoders import build_encoder
-from eigenformer.kernels import AttentionKernel, Backend, make_kernel
+from eigenformer.kernels import AttentionKernel, Backend, Request, make_kernel
 from eigenformer.layer import DegreeScaler, EigenformerLayer
 from eigenformer.models.base import Model, Parts
 from eigenformer.node_potentials import NodePotentials
 from eigenformer.parts import Part, make_head
-from eigenformer.ragged import RaggedGraphs
+from eigenformer.ragged import Checked, RaggedGraphs
 
 
 class Embedding(NamedTuple):
@@ -96,25 +99,28 @@ class Eigenformer(Model):
                 norm_affine=config.norm_affine,
                 dropout=config.dropout,
                 attention_dropout=config.attention_dropout,
+                drop_path=rate,
                 heads=config.heads,
                 phi_width=config.phi_width,
                 phi_depth=config.phi_depth,
                 phi_gain=config.phi_gain,
                 feature_attention=config.feature_attention,
                 norm=norm or config.norm,
+                last_norm=config.last_norm or layer < config.layers - 1,
                 feed_forward=feed_forward or config.feed_forward,
                 local_branch=local_branch or config.local_branch,
+                filters=config.filters,
+                filter_width=config.filter_width,
                 edge_features=config.edge_encoder is not None,
                 psi=config.psi,
             )
-            for _ in range(config.layers)
+            for layer, rate in enumerate(growing_rates(config.drop_path, config.layers))
         )
         if config.norm_shared:
-            for layer in self.layers[1:]:
-                for name in ("norm1", "norm2"):
-                    first = getattr(self.layers[0], name)
-                    getattr(layer, name).weight = first.weight
-                    getattr(layer, name).bias = first.bias
+            first, *others = (cast(EigenformerLayer, layer).norms for layer in self.layers)
+            for norms in others:  # the last layer may have one
+                for norm, shared in zip(norms, first, strict=False):
+                    norm.weight, norm.bias = shared.weight, shared.bias
         self.head = (
             make_head(d, config.out_channels, config.head_layers)
             if head is None
@@ -198,13 +204,25 @@ class Eigenformer(Model):
         """Returns the representations of graphs and nodes before the head."""
         return self._represent(*self._prepare(batch))
 
+    def check(self, batch: Data) -> Data:
+        result = copy.copy(batch)
+        found = Checked.of(batch)
+        self.features(batch, found.node_graph)
+        result.checked = replace(found, features=True)
+        return result
+
     @torch.compiler.disable
     def _prepare(self, batch: Data) -> tuple[Tensor, Tensor | None, AttentionKernel]:
         """Returns what does not depend on the weights: the checked features and the kernel."""
         graphs = RaggedGraphs.from_data(batch, self.dtype)
         x, edge_attr = self.features(batch, graphs.node_graph)
         check_batch_norm(self, graphs.num_nodes)
-        return x, edge_attr, make_kernel(graphs, self.backend)
+        return x, edge_attr, make_kernel(graphs, self.backend, self.request())
+
+    def request(self) -> Request:
+        """Returns what a kernel must support to compute the attention of the layers."""
+        first: Any = self.layers[0]  # all layers are alike
+        return first.attention.request()
 
     def _represent(
         self,
@@ -218,16 +236,21 @@ class Eigenformer(Model):
         if self.edge_encoder is not None and edge_attr is not None:
             edges = Edges.encode(self.edge_encoder, edge_attr, graphs.graphs)
         if self.node_potentials is not None:
-            x = self.node_potentials(x, graphs.graphs)
+            x = self.node_potentials(x, graphs)
         if self.input_norm is not None:
             x = self.input_norm(x)
         scaler = self.degree_scaler
         scale = None if scaler is None else scaler.scale(graphs.graphs.degrees)
-        attentions: list[Any] = [layer.attention for layer in self.layers]
+        layers: list[Any] = [*self.layers]
+        attentions = [layer.attention for layer in layers]
+        filters: list[Any] = [None] * len(layers)
         with torch.autocast(x.device.type, enabled=False):  # as for the attention itself
             tables = graphs.tables([(a.phi1, a.phi2) for a in attentions])
-        for layer, table in zip(self.layers, tables, strict=True):
-            x = layer(x, graphs, edges, scale, attention is not None, table)
+            if self.config.filters:
+                phis = [layer.filters.phi for layer in layers]
+                filters = graphs.importances(phis, self.config.filters)
+        for layer, table, importance in zip(layers, tables, filters, strict=True):
+            x = layer(x, graphs, edges, scale, attention is not None, table, importance)
             if attention is not None:
                 x, weights = x
                 attention.append(weights)

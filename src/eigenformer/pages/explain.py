@@ -20,12 +20,12 @@ _FEW_LAYERS = 6  # so few that there is room below the heads
 
 def explain_page(explanation: Explanation) -> str:
     """Returns the page as self-contained HTML."""
-    subject = explanation.subject
-    drawing = subject.drawing
+    view = explanation.view
+    drawing = view.drawing
     layers, heads = explanation.attention.shape[:2]
     body = render(
         "explain.html",
-        name=subject.name,
+        name=view.name,
         model=explanation.model,
         what="an atom" if drawing.is_molecule else "a node",
         counts=_counts(drawing),
@@ -35,11 +35,11 @@ def explain_page(explanation: Explanation) -> str:
         prediction=prediction_html(explanation.target, explanation.prediction),
         truth=truth_text(explanation.target, explanation.truth),
         remark=explain_remark(explanation),
-        drawing=graph_svg(drawing, f"{subject.name}, drawn", _node_names(explanation)),
-        frequencies=len(subject.eigenvalues) - 1,
+        drawing=graph_svg(drawing, f"{view.name}, drawn", _node_names(explanation)),
+        frequencies=len(view.eigenvalues) - 1,
         room_below_heads=layers <= _FEW_LAYERS,
     )
-    title = f"{subject.name} · {explanation.model}"
+    title = f"{view.name} · {explanation.model}"
     return make_page(title, body, ("page.css", "explain.css"), "explain.js", _data(explanation))
 
 
@@ -56,10 +56,10 @@ def pack_attention(attention: np.ndarray) -> tuple[str, str]:
 
 
 def _data(explanation: Explanation) -> dict[str, Any]:
-    subject, layout = explanation.subject, Layout(explanation.subject.drawing)
+    view, layout = explanation.view, Layout(explanation.view.drawing)
     layers, heads, nodes = explanation.attention.shape[:3]
     weights, peaks = pack_attention(explanation.attention)
-    vectors = subject.eigenvectors
+    vectors = view.eigenvectors
     largest = np.abs(vectors).max(0, keepdims=True)
     waves = np.rint(127 * vectors / np.maximum(largest, 1e-30)).astype(np.int8)
     filters = explanation.filters
@@ -71,17 +71,17 @@ def _data(explanation: Explanation) -> dict[str, Any]:
         "layers": layers,
         "heads": heads,
         "nodes": nodes,
-        "what": "atom" if subject.drawing.is_molecule else "node",
+        "what": "atom" if view.drawing.is_molecule else "node",
         "names": _node_names(explanation),
         "told": node_lines(explanation.target, explanation.prediction, explanation.truth),
         "width": round(layout.width, 1),
         "height": round(layout.height, 1),
         "radius": round(layout.radius, 1),
         "positions": layout.positions.round(1).ravel().tolist(),
-        "edges": subject.drawing.edges.ravel().tolist(),
+        "edges": view.drawing.edges.ravel().tolist(),
         "weights": weights,
         "peaks": peaks,
-        "eigenvalues": [round(float(value), 4) for value in subject.eigenvalues],
+        "eigenvalues": [round(float(value), 4) for value in view.eigenvalues],
         "waves": packed(waves.T),
         "phi2": packed(height.astype(np.uint8)),
         "phi2Low": packed(low.astype(np.float32)),
@@ -90,7 +90,7 @@ def _data(explanation: Explanation) -> dict[str, Any]:
 
 
 def _node_names(explanation: Explanation) -> tuple[str, ...]:
-    drawing = explanation.subject.drawing
+    drawing = explanation.view.drawing
     names = names_of(drawing.labels)
     return names if drawing.is_molecule else tuple(f"node {name}" for name in names)
 

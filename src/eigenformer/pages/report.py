@@ -57,7 +57,8 @@ def _subtitle(report: RunReport) -> str:
         names = report.target.names
         predicted = " · " + ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
     dataset = Path(config.data.dataset).name
-    return f"{dataset} · preset {config.preset} · seed {config.seed}{predicted}"
+    model = f"{config.model.title} · preset {config.preset}"
+    return f"{dataset} · {model} · seed {config.seed}{predicted}"
 
 
 def _notices(report: RunReport) -> list[str]:
@@ -84,7 +85,11 @@ def _notices(report: RunReport) -> list[str]:
         notices.append(
             f"{preset.name} is not the paper's {full.name}: {preset.described_changes()}."
         )
-    if report.comparison and config.model != preset.model:
+    if report.comparison and config.model.kind != full.model.kind:
+        notices.append(
+            f"The network of this run is {config.model.title}; the paper's is {full.model.title}."
+        )
+    elif report.comparison and config.model != preset.model:
         notices.append(f"The model differs from the preset {preset.name} in its settings.")
     return notices
 
@@ -183,13 +188,13 @@ def _example(target: Target, example: Example) -> dict[str, Any]:
     lines = graph_lines(target, example.prediction, example.truth)
     if len(marked):
         lines = [f"{len(marked)} of {len(example.prediction)} nodes wrong (marked)"]
-    name = example.subject.name
+    name = example.view.name
     return {
         "name": name,
         "index": example.index,
         "error": example.error,
         "lines": lines,
-        "drawing": graph_svg(example.subject.drawing, name, marked=set(marked.tolist())),
+        "drawing": graph_svg(example.view.drawing, name, marked=set(marked.tolist())),
     }
 
 

@@ -128,17 +128,20 @@ def _draw_feature_logits(
 def _draw_layer(diagram: Diagram, found: Architecture, width: float) -> None:
     config = found.config
     d, x, side = config.hidden_dim, width / 2 + 0.08, 0.1
-    norm, local = found.norm, found.local_branch
+    norm, last = found.norm, found.norm
+    if not config.last_norm:
+        last = (*norm, "not in the last layer")
+    beside = [(found.local_branch, FEATURE), (found.filters, SPECTRAL)]
+    beside = [(lines, fill) for lines, fill in beside if lines]
     steps: list[tuple[tuple[str, ...], str]] = [
         (("attention (a)", f"{config.heads} heads of {d // config.heads}"), SPECTRAL)
     ]
     if config.degree_scaler != "none":
         shared = "shared by all layers" if config.degree_scaler == "shared" else "of this layer"
         steps.append(((r"$\theta_1 + \log(1+d_i)\,\theta_2$", shared), PLAIN))
-    if local:
-        steps.append((local, FEATURE))
+    steps += beside
     ffn = (found.feed_forward, PLAIN)
-    steps += [((), ""), (norm, PLAIN), ffn, ((), ""), (norm, PLAIN)]
+    steps += [((), ""), (norm, PLAIN), ffn, ((), ""), (last, PLAIN)]
     heights = [box_height(lines) if lines else PLUS for lines, _ in steps]
     _words(diagram, x, ("x", f"n × {d}"))
     before, branch = _INPUT + 0.17, _INPUT + 0.24
@@ -150,7 +153,7 @@ def _draw_layer(diagram: Diagram, found: Architecture, width: float) -> None:
             diagram.arrow((x, branch), (side, branch), (side, y), (x - PLUS / 2, y))
         diagram.arrow((x, before), (x, low))
         before = top
-        if lines and lines == local:  # also reads the input
+        if (lines, fill) in beside:  # also reads the input
             diagram.arrow((x, branch), (side, branch), (side, y), (0.23, y))
         if lines == norm:  # the next sum adds the output of the norm
             branch = top + 0.07
@@ -244,10 +247,13 @@ def _caption(found: Architecture) -> str:
     config = found.config
     kind = "with" if config.feature_attention else "without"
     edges = " and m edges" if config.edge_encoder is not None else ""
+    drop_path = f" Drop path grows to {config.drop_path:g} in the last layer." * bool(
+        config.drop_path
+    )
     return (
         f"The Eigenformer '{found.name}' {kind} feature attention, {found.parameters:,} "
         f"parameters, for a graph of n nodes{edges}: its attention (a), one of its "
         f"{config.layers} layers (b), and all of it (c). λ and U are the eigenvalues and "
         f"eigenvectors of the normalised Laplacian, dᵢ is the degree of node i. Blue: made from "
-        f"the spectrum; orange: from features."
+        f"the spectrum; orange: from features.{drop_path}"
     )

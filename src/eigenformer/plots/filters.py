@@ -1,4 +1,4 @@
-"""What each head learned, as small multiples: one row per layer, one column per head."""
+"""What each head and filter learned, as small multiples: one row per layer, one column each."""
 
 from __future__ import annotations
 
@@ -7,15 +7,27 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.gridspec import SubplotSpec
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 
 from eigenformer.analysis.filters import Filters
 from eigenformer.plots.picture import Picture, new_picture
-from eigenformer.plots.style import BLUE, FAINT, GREY, PAGE, PALE, SMALL, VERMILION, house_style
+from eigenformer.plots.style import (
+    BLUE,
+    FAINT,
+    GREEN,
+    GREY,
+    PAGE,
+    PALE,
+    SMALL,
+    VERMILION,
+    house_style,
+)
 
-_COLOURS = {"phi2": BLUE, "phi1": VERMILION}
+_COLOURS = {"phi2": BLUE, "phi1": VERMILION, "spectral": GREEN}
+_MOST = 16  # filters side by side
 # With non-breaking spaces.
 _SCORE = "s\u00a0=\u00a0Σₖ\u00a0uₖ[i]\u00a0uₖ[j]\u00a0φ₂(λₖ)"
 _Strokes = dict[str, list[np.ndarray]]
@@ -29,7 +41,9 @@ def draw_filters(
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
 ) -> Picture:
-    """Draws φ₂ and φ₁ of the chosen layers and heads.
+    """Draws φ₂ and φ₁ of the chosen layers and heads, and the spectral filters of these layers.
+
+    One head of one layer is drawn large and alone.
 
     Args:
         filters: The filters of a model.
@@ -41,23 +55,34 @@ def draw_filters(
     layers = _chosen("layer", layers, count[0])
     heads = _chosen("head", heads, count[1])
     large = len(layers) * len(heads) == 1
-    caption = _caption(name, layers, heads, large)
+    spectral = 0 if filters.spectral is None or large else filters.spectral.shape[1]
+    caption = _caption(name, layers, heads, large, spectral > 0)
     if large:
         picture = new_picture(PAGE, 2.2, caption, layout="constrained")
         left, right = picture.body.subplots(1, 2)
         _large(filters, layers[0], heads[0], left, right)
         return picture
     side_by_side = len(heads) <= 4  # more heads would be too narrow
-    width = PAGE / 2 if side_by_side else PAGE
-    cell = ((width - _LEFT - 0.08) / len(heads), min(0.9, max(0.34, 4.4 / len(layers))))
-    height = _TOP + cell[1] * len(layers) + _BOTTOM
-    picture = new_picture(PAGE, height if side_by_side else 2 * height, caption)
-    grid = (1, 2) if side_by_side else (2, 1)
-    parts = picture.body.subfigures(*grid, squeeze=False)
-    for part, which in zip(parts.flat, ("phi2", "phi1"), strict=True):
-        ax = part.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
+    tall = min(0.9, max(0.34, 4.4 / len(layers)))
+    height = _TOP + tall * len(layers) + _BOTTOM
+    parts = [range(first, min(first + _MOST, spectral)) for first in range(0, spectral, _MOST)]
+    rows = (1 if side_by_side else 2) + len(parts)
+    picture = new_picture(PAGE, rows * height, caption)
+    edges = {"left": 0, "right": 1, "bottom": 0, "top": 1, "wspace": 0, "hspace": 0}
+    grid = picture.body.add_gridspec(rows, 2, **edges)
+    above = (grid[0, 0], grid[0, 1]) if side_by_side else (grid[0, :], grid[1, :])
+    blocks: list[tuple[SubplotSpec, str, Sequence[int]]] = [
+        (above[0], "phi2", heads),
+        (above[1], "phi1", heads),
+        *((grid[row - len(parts), :], "spectral", part) for row, part in enumerate(parts)),
+    ]
+    for place, which, columns in blocks:
+        width = PAGE / 2 if side_by_side and which != "spectral" else PAGE
+        ax = picture.body.add_subfigure(place).add_axes((0, 0, 1, 1))
+        ax.set(xlim=(0, width), ylim=(height, 0))
         ax.axis("off")
-        _block(ax, filters, which, layers, heads, cell)
+        cell = ((width - _LEFT - 0.08) / len(columns), tall)
+        _block(ax, filters, which, layers, columns, cell)
     return picture
 
 
@@ -73,19 +98,24 @@ def _block(
     titles = {
         "phi2": "φ₂(λ): how much a frequency matters",
         "phi1": "φ₁(s): from the score of a pair to its logit",
+        "spectral": "φ(λ) of the spectral filters: by how much a frequency is multiplied",
     }
     ax.text(0.06, 0.04, titles[which], va="top", fontsize=8, weight="bold")
     bottom = _TOP + cell[1] * len(layers)
+    over_spectrum = which != "phi1"
+    if which == "spectral":
+        ax.text(_LEFT - 0.05, _TOP - 0.05, "filter", ha="right", va="bottom", fontsize=SMALL)
     strokes: _Strokes = {"shade": [], "frame": [], "zero": [], "curve": []}
     for column, head in enumerate(heads):
         left = _LEFT + column * cell[0]
         middle = left + (cell[0] - _GAP) / 2
-        ax.text(middle, _TOP - 0.05, f"head {head}", ha="center", va="bottom", fontsize=SMALL)
+        above = str(head) if which == "spectral" else f"head {head}"
+        ax.text(middle, _TOP - 0.05, above, ha="center", va="bottom", fontsize=SMALL)
         for row, layer in enumerate(layers):
             corner = (left, _TOP + row * cell[1])
             for kind, lines in _cell(ax, filters, which, layer, head, corner, cell).items():
                 strokes[kind] += lines
-        if which == "phi2":
+        if over_spectrum:
             places = zip((left, middle, left + cell[0] - _GAP), ("0", "1", "2"), strict=True)
             for (x, name), align in zip(places, ("left", "center", "right"), strict=True):
                 ax.plot([x, x], [bottom - _GAP, bottom - _GAP + 0.03], color=GREY, linewidth=0.5)
@@ -94,8 +124,8 @@ def _block(
         y = _TOP + (row + 0.5) * cell[1]
         ax.text(_LEFT - 0.05, y, f"layer {layer}", ha="right", va="center", fontsize=SMALL)
     middle = _LEFT + cell[0] * len(heads) / 2
-    about = "eigenvalue λ" if which == "phi2" else "score s, each head over its own range"
-    below = bottom + (0.12 if which == "phi2" else 0.02)
+    about = "eigenvalue λ" if over_spectrum else "score s, each head over its own range"
+    below = bottom + (0.12 if over_spectrum else 0.02)
     ax.text(middle, below, about, ha="center", va="top", fontsize=SMALL)
     looks: dict[str, dict[str, Any]] = {
         "shade": {"facecolor": FAINT, "edgecolor": "none"},
@@ -190,6 +220,8 @@ def _large(filters: Filters, layer: int, head: int, left: Axes, right: Axes) -> 
 def _curve(filters: Filters, which: str, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
     if which == "phi2":
         return filters.eigenvalues, filters.phi2[layer, head]
+    if which == "spectral" and filters.spectral is not None:
+        return filters.eigenvalues, filters.spectral[layer, head]
     scores, logits = filters.scores[layer, head], filters.phi1[layer, head]
     return scores, logits - np.interp(0, scores, logits)  # the softmax ignores a constant
 
@@ -207,7 +239,9 @@ def _chosen(what: str, wanted: Sequence[int] | None, count: int) -> list[int]:
     return list(range(count)) if wanted is None else list(wanted)
 
 
-def _caption(name: str, layers: Sequence[int], heads: Sequence[int], large: bool) -> str:
+def _caption(
+    name: str, layers: Sequence[int], heads: Sequence[int], large: bool, spectral: bool
+) -> str:
     which = f" (layer {layers[0]}, head {heads[0]})" if large else ""
     figures = (
         ""
@@ -215,10 +249,15 @@ def _caption(name: str, layers: Sequence[int], heads: Sequence[int], large: bool
         else " Each cell has its own vertical scale, a grey line at 0, and says by how much its "
         "curve changes (Δ): of φ₁, the largest difference there can be between two logits."
     )
+    beside = (
+        " A spectral filter multiplies the share of each frequency in its channels by φ(λ)."
+        if spectral
+        else ""
+    )
     return (
         f"What the heads of {name} learned{which}, layers and heads counted from 0. φ₂ weighs the "
         f"frequencies of the graph, φ₁ turns the score {_SCORE} of a pair of "
         f"nodes into its logit, drawn over all scores a head can meet, without the constant that "
         f"the softmax ignores. Shaded: the scores of two different nodes; those of a node with "
-        f"itself may lie outside.{figures}"
+        f"itself may lie outside.{beside}{figures}"
     )

@@ -9,28 +9,34 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 import torch
 from torch_geometric.data import Batch, Data
 
+from eigenformer.devices import resolve_device
+from eigenformer.models import Model
 from eigenformer.speed.batches import make_batch
+from eigenformer.speed.measured_models import make_model
 from eigenformer.speed.setups import Setup
-from eigenformer.speed.subjects import make_model
 
 
 @dataclass(frozen=True)
 class Measurement:
     """Processor seconds, wall-clock seconds, and megabytes in addition to those before the step.
 
-    With several threads, processor time includes that of threads waiting for others.
+    With several threads, processor time includes that of threads waiting for others. On a GPU,
+    ``gpu`` are seconds between two of its events, and the megabytes are the allocator's.
     """
 
     cpu: float
     wall: float
     memory: float
     parameters: int
+    gpu: float | None = None
 
     def best(self, other: Measurement) -> Measurement:
         """Returns the smaller times and memory of two measurements of the same setup."""
@@ -39,6 +45,7 @@ class Measurement:
             min(self.wall, other.wall),
             min(self.memory, other.memory),
             self.parameters,
+            None if self.gpu is None or other.gpu is None else min(self.gpu, other.gpu),
         )
 
 
@@ -56,7 +63,9 @@ def measure_here(setup: Setup) -> Measurement:
     """Measures in this process."""
     torch.manual_seed(0)
     torch.set_num_threads(setup.threads)
-    batch, model = make_batch(setup), make_model(setup)
+    device = resolve_device(setup.device)
+    graphs, model = make_batch(setup), make_model(setup).to(device)
+    batch = (model.check(graphs) if isinstance(model, Model) else graphs).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
 
     def step(data: Data) -> None:
@@ -67,7 +76,11 @@ def measure_here(setup: Setup) -> Measurement:
 
     # Loading libraries and growing buffers happen once, on two graphs, and are not measured.
     if setup.nodes is None:
-        step(Batch.from_data_list(batch.to_data_list()[:2]))
+        step(Batch.from_data_list(graphs.to_data_list()[:2]).to(device))
+    parameters = sum(p.numel() for p in model.parameters())
+    if device.type == "cuda":
+        step(batch)  # compiles the kernels for these sizes
+        return _on_gpu(lambda: step(batch), setup.repeats, parameters, device)
     before = _memory("VmRSS")
     _forget_peak()
     cpu, wall = [], []
@@ -78,8 +91,28 @@ def measure_here(setup: Setup) -> Measurement:
         wall.append(time.perf_counter() - begin[1])
         if len(cpu) == 1:
             memory = _memory("VmHWM") - before
-    parameters = sum(p.numel() for p in model.parameters())
     return Measurement(min(cpu), min(wall), memory, parameters)
+
+
+def _on_gpu(
+    step: Callable[[], None], repeats: int, parameters: int, device: torch.device
+) -> Measurement:
+    """Measures with the GPU's own events and the counters of PyTorch's allocator."""
+    found = []
+    for _ in range(repeats):
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        cpu, wall = time.process_time(), time.perf_counter()
+        begin.record()
+        step()
+        end.record()
+        torch.cuda.synchronize(device)
+        times = time.process_time() - cpu, time.perf_counter() - wall
+        memory = (torch.cuda.max_memory_allocated(device) - before) / 2**20
+        found.append(Measurement(*times, memory, parameters, begin.elapsed_time(end) / 1e3))
+    return reduce(Measurement.best, found)
 
 
 def _memory(field: str) -> float:

@@ -9,9 +9,11 @@ from functools import cache
 from typing import Any
 
 from eigenformer.config import EigenformerConfig, ModelConfig, load_preset, networks, presets
+from eigenformer.devices import resolve_device
+from eigenformer.kernels import KERNELS, Request, why_not
 from eigenformer.models import comparable
 
-BACKENDS = ("literal", "torch", "native")
+BACKENDS = tuple(kernel.name for kernel in reversed(KERNELS))
 PEERS = tuple(name for name in networks() if name != "eigenformer")
 
 
@@ -51,7 +53,7 @@ class Setup:
     """One measurement.
 
     Args:
-        model: ``literal``, ``torch``, ``native`` or one of the peers.
+        model: ``literal``, ``torch``, ``native``, ``triton`` or one of the peers.
         workload: Name of the workload.
         archive: Folder of the prepared archive with the graphs; None for random graphs.
         threads: Number of threads of PyTorch, which the native kernel also uses.
@@ -61,6 +63,7 @@ class Setup:
         nodes: Number of nodes of a single graph that replaces the graphs of the workload; it has
             at most 64 frequencies.
         changes: Settings that replace those of the preset's model.
+        device: Device to compute on.
     """
 
     model: str
@@ -71,6 +74,7 @@ class Setup:
     part: str = "step"
     nodes: int | None = None
     changes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    device: str = "cpu"
 
     def eigenformer(self) -> EigenformerConfig:
         """Returns the Eigenformer that is measured, or that the peers are compared with."""
@@ -96,7 +100,9 @@ def _peer(network: str, preset: str) -> ModelConfig:
     return comparable(network, load_preset(preset).model)
 
 
-def steps(archives: dict[str, str | None], threads: Sequence[int]) -> Iterator[Setup]:
+def steps(
+    archives: dict[str, str | None], threads: Sequence[int], device: str = "cpu"
+) -> Iterator[Setup]:
     """Yields a training step of every model on every workload.
 
     ``archives`` maps each workload to its archive, or to None for random graphs.
@@ -105,22 +111,48 @@ def steps(archives: dict[str, str | None], threads: Sequence[int]) -> Iterator[S
         for count in threads:
             for model in (*BACKENDS, *PEERS):
                 repeats = 1 if model == "literal" else 5
-                yield Setup(model, workload, archive, count, repeats)
+                setup = Setup(model, workload, archive, count, repeats, device=device)
+                if computes(setup):
+                    yield setup
 
 
-def growth() -> Iterator[tuple[str, int, Setup]]:
+def growth(device: str = "cpu") -> Iterator[tuple[str, int, Setup]]:
     """Yields setups that show how time and memory grow with nodes, the width of φ, and heads."""
-    largest = {"literal": 256, "torch": 1024, "native": 4096}
+    for name, value, setup in _growth():
+        setup = dataclasses.replace(setup, device=device)
+        if computes(setup):
+            yield name, value, setup
+
+
+def _growth() -> Iterator[tuple[str, int, Setup]]:
+    largest = {"literal": 256, "torch": 1024}
     for model in BACKENDS:
         for nodes in (16, 32, 64, 128, 256, 512, 1024, 2048, 4096):
-            if nodes <= largest[model]:
+            if nodes <= largest.get(model, nodes):
                 yield "nodes", nodes, Setup(model, part="attention", nodes=nodes, repeats=3)
-    for model in ("torch", "native"):
+    for model in BACKENDS:
+        if model == "literal":
+            continue
         for width in (8, 16, 32, 64, 128):
             yield "phi_width", width, Setup(model, changes={"phi_width": width}, repeats=3)
         for heads in (1, 2, 4, 8, 16):
             changes = {"heads": heads, "hidden_dim": 64}
             yield "heads", heads, Setup(model, changes=changes, repeats=3)
+
+
+def computes(setup: Setup) -> bool:
+    """Whether a model computes a setup itself; otherwise another kernel would be measured."""
+    config, kernels = setup.eigenformer(), {str(kernel.name): kernel for kernel in KERNELS}
+    if setup.model not in kernels:
+        return True
+    request = Request(
+        device=resolve_device(setup.device).type,
+        features=config.feature_attention,
+        edges=config.edge_encoder is not None and setup.part == "step",
+        dropout=config.attention_dropout > 0,
+        channels=config.hidden_dim // config.heads,
+    )
+    return why_not(kernels[setup.model], request) is None
 
 
 def literal_gigabytes(setup: Setup) -> float:

@@ -93,6 +93,8 @@ class Target(Settings):
     def check(self) -> None:
         if self.num_outputs < 1:
             raise ConfigError(f"num_outputs: must be positive, got {self.num_outputs}")
+        if len(self.names) not in (0, self.num_outputs):
+            raise ConfigError(f"names: {len(self.names)} for {self.num_outputs} outputs")
         if self.judged_by is not None and self.judged_by not in self.metrics:
             what = f"metric: '{self.judged_by}' cannot be used for {self.level} {self.kind}"
             raise ConfigError(f"{what}; use one of {', '.join(self.metrics)}")
@@ -171,6 +173,10 @@ class Target(Settings):
     def fitted(self, values: np.ndarray) -> Self:
         """Returns the target with units computed from the training values ``[rows, *]``."""
         return self
+
+    def doubt(self, values: np.ndarray) -> str:
+        """Returns why nothing can be learned from the values ``[rows, *]``; empty if it can."""
+        return ""
 
     def judged(self, metric: str | None) -> Self:
         """Returns the same target with another metric; None for the default."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from eigenformer.targets.base import Array, Target
 
 if TYPE_CHECKING:
@@ -35,18 +37,30 @@ class CategoryTarget(Target):
     def known(self, values: Array) -> Array:
         return values >= 0  # false for NaN
 
+    def doubt(self, values: np.ndarray) -> str:
+        rows = values.reshape(len(values), -1)
+        for column, name in zip(rows.T, self.shown_names, strict=False):
+            if len(np.unique(column[self.known(column)])) == 1:
+                of = f" of '{name}'" if rows.shape[1] > 1 else ""
+                return f"all values{of} are of one class"
+        return ""
+
     @property
     def loss_size(self) -> int:
         return self.num_classes if self.has_class_weights else 1
 
-    def class_sums(self, losses: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-        """Sums losses ``[known]`` for :meth:`loss_sums`: one sum, or one sum per class."""
-        import torch
+    def class_sums(self, losses: Tensor, classes: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+        """Sums the known losses for :meth:`loss_sums`: one sum, or one sum per class.
 
+        Masks the unknown ones, because a GPU would have to tell the CPU how many a selection has.
+        """
+        losses = losses.where(known, losses.new_zeros(())).flatten()
+        counted = known.long().flatten()
         if not self.has_class_weights:
-            return losses.sum().view(1), losses.new_tensor(len(losses), dtype=torch.long).view(1)
-        counts = torch.bincount(classes, minlength=self.num_classes)
-        return losses.new_zeros(len(counts)).index_add(0, classes, losses), counts
+            return losses.sum().view(1), counted.sum().view(1)
+        sums, counts = (x.new_zeros(self.num_classes) for x in (losses, counted))
+        classes = classes.flatten()
+        return sums.index_add(0, classes, losses), counts.index_add(0, classes, counted)
 
     def mean_loss(self, sums: Tensor, counts: Tensor) -> Tensor:
         r"""Returns the loss of a batch.
@@ -71,6 +85,8 @@ class CategoryTarget(Target):
 
 
 def class_weights(counts: Tensor) -> Tensor:
-    """Returns the weights (V − n_c) / V of each class c with n_c of V nodes, in float64."""
-    size = counts.sum().clamp(min=1).double()
+    """Returns the weights (V − n_c) / V of each class c with n_c of V nodes."""
+    from eigenformer.transfer import widened
+
+    size = widened(counts.sum().clamp(min=1))
     return (size - counts) / size

@@ -98,9 +98,9 @@ class ClassTarget(CategoryTarget):
         import torch.nn.functional as F
 
         known = self.known(targets)
-        predictions, targets = predictions[known], targets[known]
-        losses = F.cross_entropy(predictions, targets, reduction="none")
-        return self.class_sums(losses, targets.long())
+        classes = targets.clamp(min=0)
+        losses = F.cross_entropy(predictions, classes, reduction="none")
+        return self.class_sums(losses, classes, known)
 
     def total_weight(self, weights: Tensor, counts: Tensor) -> Tensor:
         return (weights * counts).sum()  # PyTorch's weighted cross-entropy is a weighted mean

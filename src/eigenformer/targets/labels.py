@@ -79,10 +79,9 @@ class LabelTarget(CategoryTarget):
         import torch.nn.functional as F
 
         known = self.known(targets)
-        predictions, targets = predictions[known], targets[known]
-        labels = targets.to(predictions.dtype)
+        labels = targets.nan_to_num().clamp(min=0).to(predictions.dtype)
         losses = F.binary_cross_entropy_with_logits(predictions, labels, reduction="none")
-        return self.class_sums(losses, targets.long())
+        return self.class_sums(losses, labels.long(), known)
 
     def total_weight(self, weights: Tensor, counts: Tensor) -> Tensor:
         return counts.sum()  # PyTorch's weighted binary cross-entropy is a plain mean

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from torchmetrics import Metric
 
 
+# From this ratio of mean and deviation on, the rounding of float32 is seen in the errors.
+_LARGE = 1e3
+
+
 @dataclass(frozen=True)
 class NumberTarget(Target):
     """Numbers, which the model learns standardised.
@@ -48,18 +52,45 @@ class NumberTarget(Target):
     def metrics(self) -> tuple[str, ...]:
         return ("mae", "rmse", "r2")
 
+    def as_tensor(self, values: Tensor) -> Tensor:
+        """Converts stored values to ``[rows, num_values]``; those in float64 keep their digits."""
+        import torch
+
+        exact = values.dtype == torch.float64
+        return values.view(-1, self.num_values) if exact else super().as_tensor(values)
+
+    @property
+    def _is_fine(self) -> bool:
+        """Whether the deviation of a target is so small that float32 rounds it away."""
+        pairs = zip(self.mean, self.scale, strict=True)
+        return any(abs(mean) > _LARGE * abs(scale) for mean, scale in pairs)
+
     def standardise(self, targets: Tensor) -> Tensor:
         """Converts targets from the user's units to the standardised values of the model."""
         if not self.mean:
             return targets
-        return (targets - targets.new_tensor(self.mean)) / targets.new_tensor(self.scale)
+        mean, scale = self._units(targets)
+        return (targets - mean) / scale
 
     def restore(self, predictions: Tensor) -> Tensor:
-        """Converts the model's standardised predictions to the user's units."""
+        """Converts the model's standardised predictions to the user's units.
+
+        The result is in float64 if float32 is too coarse for these units.
+        """
         if not self.mean:
             return predictions
-        scale, mean = predictions.new_tensor(self.scale), predictions.new_tensor(self.mean)
+        if self._is_fine:
+            predictions = predictions.double()
+        mean, scale = self._units(predictions)
         return predictions * scale + mean
+
+    def _units(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        from eigenformer.transfer import on_device
+
+        return (
+            on_device(self.mean, like.device, like.dtype),
+            on_device(self.scale, like.device, like.dtype),
+        )
 
     def fitted(self, values: np.ndarray) -> Self:
         if not len(values):
@@ -68,8 +99,17 @@ class NumberTarget(Target):
         if (~np.isnan(values)).sum(0).min() == 0:
             raise ConfigError("a target has no value in the training set")
         mean, scale = np.nanmean(values, 0), np.nanstd(values, 0)
-        scale = np.where(scale > 0, scale, 1.0)  # a constant target is not scaled
+        # A constant target is not scaled. Its deviation need not be exactly 0.
+        constant = np.nanmin(values, 0) == np.nanmax(values, 0)
+        scale = np.where(constant | (scale == 0), 1.0, scale)
         return replace(self, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
+
+    def doubt(self, values: np.ndarray) -> str:
+        rows = values.reshape(len(values), -1)
+        for column, name in zip(rows.T, self.shown_names, strict=False):
+            if len(np.unique(column[self.known(column)])) == 1:
+                return f"all values of '{name}' are equal"
+        return ""
 
     def initial_bias(self, values: np.ndarray) -> Tensor | None:
         """Returns the mean of the standardised targets; 0 for all further outputs."""
@@ -86,8 +126,9 @@ class NumberTarget(Target):
     def loss_sums(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         targets = self.standardise(targets)
         known = self.known(targets)
-        predictions, targets = predictions[known], targets[known]
-        losses = (predictions - targets.to(predictions.dtype)).abs()
+        # A mask, not a selection, whose size a GPU would have to tell the CPU.
+        errors = predictions - targets.nan_to_num().to(predictions.dtype)
+        losses = errors.abs().where(known, errors.new_zeros(()))
         return losses.sum().view(1), known.sum().view(1)
 
     def make_metric(self, name: str) -> Metric:
@@ -96,6 +137,9 @@ class NumberTarget(Target):
         return number_metric(name, self.num_outputs)
 
     def metric_pair(self, name: str, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        if name == "r2" and self._is_fine:  # does not depend on the units
+            predictions = predictions[:, : self.num_outputs]
+            return predictions, self.standardise(targets).to(predictions.dtype)
         predictions = self.in_units(predictions)[:, : self.num_outputs]
         if name == "r2":
             return predictions, targets.to(predictions.dtype)

@@ -43,6 +43,21 @@ def encoders(archive: GraphArchive) -> tuple[EncoderSpec, EncoderSpec | None]:
     return nodes, _encoder(archive, "edge_attr") if "edge_attr" in archive.fields else None
 
 
+def unused_fields(archive: GraphArchive) -> str:
+    """Returns which attributes of nodes and edges no model sees, and what to do; empty if none."""
+    parts = []
+    for level, used in (("node", "x"), ("edge", "edge_attr")):
+        left = [
+            name
+            for name, field in archive.fields.items()
+            if field.level == level and name not in (used, "y") and not field.is_text
+        ]
+        if left:
+            names = ", ".join(f"'{name}'" for name in left)
+            parts.append(f"{level} features are read from '{used}' only, not from {names}")
+    return "; ".join([*parts, "concatenate them to use them"]) if parts else ""
+
+
 def check_columns(expected: InputFormat, archive: GraphArchive, source: str | Path) -> None:
     """Raises an error if tables have other features than the model was trained on.
 

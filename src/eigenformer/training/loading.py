@@ -20,20 +20,18 @@ from eigenformer.config import (
 from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS, benchmark
-from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.errors import DataError, Problem, placed
 from eigenformer.data.fields import NO_SPLIT, SPLITS, packed_rows
 from eigenformer.data.molecules import FEATURIZERS
 from eigenformer.data.preparation import Prepared, prepare, prepare_own
 from eigenformer.data.spectra import Spectra
 from eigenformer.data.splits import split_archive
 from eigenformer.data.tables import is_table, read_table
+from eigenformer.data.target_columns import archive_target
 from eigenformer.data.workspace import Workspace
 from eigenformer.nearest import unknown
-from eigenformer.reporting import Reporter
 from eigenformer.targets import Target
 
-# Benchmarks whose metric is not the usual one for their kind of target.
-_BENCHMARK_METRICS: dict[str, str] = {"peptides-func": "average_precision"}
 _SHOWN = 20
 
 
@@ -101,16 +99,20 @@ def load_data(
         )
         archive = prepared.archive
         usable = np.ones(len(archive), dtype=bool)
-        target = _target(config.dataset, archive, _BENCHMARK_METRICS.get(config.dataset))
+        target = _target(config.dataset, archive, benchmark(config.dataset).metric)
     else:
         prepared = _prepare_own(config, workspace, with_spectra, encoding)
-        usable = _labelled(prepared.archive)
-        path, reporter = Path(config.dataset), workspace.reporter
-        _report_bad_rows(prepared.archive, usable, path, config.max_bad_rows, reporter)
-        archive = _split(prepared.archive, usable, config)
+        path = Path(config.dataset)
+        chosen = archive_target(prepared.archive, config.task, path)
+        with placed(path):
+            workspace.limits.check_settings(chosen)
+        archive = prepared.archive
+        if chosen != archive.target:
+            archive = archive.with_target(chosen)
+        usable = _labelled(archive)
+        _report_bad_rows(archive, usable, path, config.max_bad_rows, workspace)
+        archive = _split(archive, usable, config)
         target = _standardised(_target(config.dataset, archive, config.metric), archive, usable)
-        told = "" if config.task else ", inferred from the target values (--task overrides it)"
-        reporter.say(f"task: {target.describe()}{told}")
     splits = {name: np.flatnonzero(usable & (archive.split == i)) for i, name in enumerate(SPLITS)}
     if config.limit is not None:
         splits = {name: graphs[: config.limit] for name, graphs in splits.items()}
@@ -137,6 +139,7 @@ def input_format(config: DataConfig, archive: GraphArchive) -> InputFormat:
         smiles=config.smiles,
         target_columns=config.targets,
         undirected=config.undirected,
+        ignored_columns=config.ignored_columns,
     )
 
 
@@ -145,8 +148,10 @@ def _prepare_own(
 ) -> Prepared:
     path, options = Path(config.dataset), config.reading()
     _check_exists(path, config.dataset)
+    if is_archive(path):  # it is used as it is; only its target may be of another kind
+        options = options.replace(task=None)
     if is_table(path) and not config.targets:
-        columns = ", ".join(read_table(path).columns)
+        columns = ", ".join(list(read_table(path, limits=workspace.limits).columns)[:_SHOWN])
         raise DataError(
             f"{path}: which column to predict? Give it with --target (columns: {columns})"
         )
@@ -179,10 +184,11 @@ def _check_exists(path: Path, dataset: str) -> None:
 
 
 def _report_bad_rows(
-    archive: GraphArchive, usable: np.ndarray, path: Path, most: float, reporter: Reporter
+    archive: GraphArchive, usable: np.ndarray, path: Path, most: float, workspace: Workspace
 ) -> None:
     """Reports rows without a graph or target; raises an error if their share exceeds ``most``."""
-    unlabelled = _unlabelled(archive, usable, path)
+    reporter = workspace.reporter
+    unlabelled = _unlabelled(archive, usable, path, workspace)
     rejected = [
         Problem(str(path), row["reason"], row["line"]) for row in archive.meta.get("rejected", ())
     ]
@@ -191,7 +197,8 @@ def _report_bad_rows(
         problems = sorted([*rejected, *unlabelled], key=lambda problem: problem.line or 0)
         raise DataError(
             f"{path}: {bad} of {total} rows cannot be used ({100 * bad / total:.1f} %), more than "
-            f"--max-bad-rows {most:g}; the first ones:\n" + "\n".join(map(str, problems[:_SHOWN]))
+            f"max_bad_rows allows ({most:g}); the first ones:\n"
+            + "\n".join(map(str, problems[:_SHOWN]))
         )
     for problem in unlabelled[:_SHOWN]:
         reporter.notice(str(problem))
@@ -199,13 +206,16 @@ def _report_bad_rows(
         reporter.notice(f"{path}: training continues with {total - bad} of {total} rows")
 
 
-def _unlabelled(archive: GraphArchive, usable: np.ndarray, path: Path) -> list[Problem]:
+def _unlabelled(
+    archive: GraphArchive, usable: np.ndarray, path: Path, workspace: Workspace
+) -> list[Problem]:
     """Returns the graphs without a target, with line numbers if they come from a table."""
     graphs = np.flatnonzero(~usable).tolist()
     if not is_table(path) or not graphs:
         return [Problem(str(path), f"graph {graph}: no usable target") for graph in graphs]
     rejected = {row["line"] for row in archive.meta.get("rejected", ())}
-    lines = [line for line in read_table(path).lines if line not in rejected]
+    table = read_table(path, limits=workspace.limits)
+    lines = [line for line in table.lines if line not in rejected]
     return [Problem(str(path), "no usable target", lines[graph]) for graph in graphs]
 
 

@@ -9,18 +9,21 @@ from typing import cast
 import lightning.pytorch as pl
 import torch
 import torch.distributed as dist
-from lightning.pytorch.utilities.types import OptimizerLRScheduler
+from lightning.pytorch.utilities.types import STEP_OUTPUT, OptimizerLRScheduler
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
 from eigenformer.config import TrainingConfig
 from eigenformer.data.fields import SPLITS
 from eigenformer.frequencies import sample_for
+from eigenformer.models import Model
 from eigenformer.targets import Target
+from eigenformer.training.averaging import moving_average
 from eigenformer.training.modes import freeze_norms, recompute_statistics
 from eigenformer.training.schedule import learning_rate_factor, warmup_steps
 from eigenformer.training.scores import MeanLoss, Score, full_precision
 from eigenformer.training.seeding import derived_seed
+from eigenformer.transfer import widened
 
 
 class TrainingError(ValueError):
@@ -33,6 +36,9 @@ class TrainingModule(pl.LightningModule):
     Dropout and frequency samples are functions of (seed, epoch, step), so any step can be repeated.
     A step over several processes equals a step of one process with the same graphs: losses are
     divided by the number of labels in the whole batch, and metrics are computed over all processes.
+
+    With ``training.average_weights``, the module also holds an average of the weights, which is
+    part of its checkpoints. Training steps never use the average; everything else does.
 
     Logs ``train_loss``, ``val_loss`` and the metric with the same prefixes after every epoch.
 
@@ -48,6 +54,8 @@ class TrainingModule(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.model, self.target, self.training_config, self.seed = model, target, training, seed
+        decay = training.average_weights
+        self.average = moving_average(model, decay) if decay else None
         metrics = {"train": None, "val": None, "test": target.metrics}
         scores = {f"{split}_score": Score(target, metrics[split]) for split in SPLITS}
         self.scores = nn.ModuleDict(scores)
@@ -59,9 +67,14 @@ class TrainingModule(pl.LightningModule):
         """The name of the logged value that selects the best epoch."""
         return f"val_{self.target.metric}"
 
+    @property
+    def validated(self) -> nn.Module:
+        """The model that is validated, saved and tested: the average of the weights, if any."""
+        return self.model if self.average is None else self.average.module
+
     def forward(self, batch: Batch) -> Tensor:
-        """Returns the model's predictions, standardised if the targets are."""
-        return self.model(batch)
+        """Returns the predictions of the validated model, standardised if the targets are."""
+        return self.validated(batch)
 
     @property
     def has_frozen_norms(self) -> bool:
@@ -76,9 +89,20 @@ class TrainingModule(pl.LightningModule):
         place = (self.current_epoch, batch_idx, self.global_rank)
         torch.manual_seed(derived_seed(self.seed, "step", *place))
 
+    def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
+        # Checked on the CPU, where it was made: a step on a GPU reads nothing back.
+        batch = self.model.check(batch) if isinstance(self.model, Model) else batch
+        return batch.pin_memory() if self.device.type == "cuda" else batch
+
+    def transfer_batch_to_device(
+        self, batch: Batch, device: torch.device, dataloader_idx: int
+    ) -> Batch:
+        # From pinned memory, nobody waits for the copy.
+        return batch.to(device, non_blocking=device.type == "cuda")
+
     def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         sums, counts = self._step("train", batch)
-        all_sums, all_counts = self._total(torch.stack([sums.detach().double(), counts.double()]))
+        all_sums, all_counts = self._total(torch.stack([widened(sums.detach()), widened(counts)]))
         # All processes compute the same number, so they stop together.
         whole = self.target.mean_loss(all_sums, all_counts)
         if not torch.isfinite(whole):
@@ -90,6 +114,10 @@ class TrainingModule(pl.LightningModule):
         # DDP averages the gradients of the processes; this factor turns the mean into the sum.
         loss = self.target.mean_loss(sums, all_counts) * self.trainer.world_size
         return {"loss": loss, "whole_loss": whole}
+
+    def on_train_batch_end(self, outputs: STEP_OUTPUT, batch: Batch, batch_idx: int) -> None:
+        if self.average is not None:
+            self.average.update_parameters(self.model)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         self._step("val", batch)
@@ -103,7 +131,7 @@ class TrainingModule(pl.LightningModule):
             # The first batches of this epoch, so that a resumed run uses the same ones.
             batches = islice(cast(Iterable[Batch], self.trainer.train_dataloader), count)
             with torch.autocast(self.device.type, enabled=False):
-                recompute_statistics(self.model, map(self._to_device, batches))
+                recompute_statistics(self.validated, map(self._to_device, batches))
         self._share_statistics()
 
     def on_validation_epoch_end(self) -> None:
@@ -139,7 +167,7 @@ class TrainingModule(pl.LightningModule):
             predictions = self.model(sample_for(getattr(self.model, "config", None), batch))
         else:  # full precision, as in later use of the model
             with torch.autocast(self.device.type, enabled=False):
-                predictions = self.model(batch)
+                predictions = self.validated(batch)
         predictions, targets = full_precision(predictions), self.target.read(batch)
         sums, counts = self.target.loss_sums(predictions, targets)
         self._loss(split).update(sums, counts)
@@ -176,7 +204,8 @@ class TrainingModule(pl.LightningModule):
         """Averages the batch statistics over processes if each has its own (CPU)."""
         if self.trainer.world_size == 1:
             return
-        for buffer in self.model.buffers():
+        average = () if self.average is None else self.average.buffers()
+        for buffer in (*self.model.buffers(), *average):
             if buffer.is_floating_point():
                 dist.all_reduce(buffer)
                 buffer /= self.trainer.world_size

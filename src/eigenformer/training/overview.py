@@ -9,7 +9,7 @@ from typing import Any
 from eigenformer.training.run_folder import CONFIG, RunError, RunFolder
 
 COLUMNS = (
-    *("run", "dataset", "preset", "seed", "parameters", "epochs", "metric"),
+    *("run", "dataset", "network", "preset", "seed", "parameters", "epochs", "metric"),
     *("best val", "test", "s/epoch", "state"),
 )
 
@@ -55,6 +55,7 @@ def _row(run: Run, folder: Path) -> tuple[str, ...]:
     return (
         str(run.path.relative_to(folder)) if run.path != folder else run.path.name,
         Path(str(summary.get("dataset", "-"))).name,
+        _network(run),
         str(summary.get("preset", "-")),
         str(summary.get("seed", "-")),
         str(summary.get("parameters", "-")),
@@ -65,6 +66,16 @@ def _row(run: Run, folder: Path) -> tuple[str, ...]:
         _number(summary.get("seconds_per_epoch"), 1),
         str(summary.get("state", "not started")),
     )
+
+
+def _network(run: Run) -> str:
+    """Returns the name of the network: from the summary or, for older runs, from the settings."""
+    if "network" in run.summary:
+        return str(run.summary["network"])
+    try:
+        return RunFolder(run.path).read_config().model.title
+    except ValueError:
+        return "-"
 
 
 def _number(value: Any, digits: int) -> str:

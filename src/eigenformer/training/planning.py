@@ -21,20 +21,23 @@ from eigenformer.config import (
     presets,
 )
 from eigenformer.config.old_formats import upgrade_run
-from eigenformer.config.settings import kinds_of
+from eigenformer.config.settings import kinds_of, setting_types
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import data_settings
 from eigenformer.data.errors import DataError
 from eigenformer.data.workspace import Workspace
+from eigenformer.devices import resolve_device
+from eigenformer.files import check_path
 from eigenformer.model_folder import read_card
-from eigenformer.models import build_model
+from eigenformer.models import build_model, model_shapes
+from eigenformer.nearest import unknown
 from eigenformer.targets import Target
-from eigenformer.training.features import encoders
+from eigenformer.training.features import encoders, unused_fields
 from eigenformer.training.loading import TrainingData, load_data
 
 DEFAULT_PRESET = "zinc"
-"""The preset whose trunk is used for the user's own data."""
+"""The preset whose trunk is used for the user's own data, and for benchmarks without a preset."""
 
 # The model settings that depend on the data, not on the trunk.
 _OF_DATA = ("node_encoder", "edge_encoder", "out_channels", "pooling")
@@ -52,10 +55,13 @@ def plan(
     """
     wanted = _with_kind(upgrade_run(dict(wanted)))
     RunConfig.check_part(wanted)  # finds mistakes before any long work
+    limits = (workspace or Workspace.resolve()).limits
+    limits.check_settings(wanted)
     data_config = _data_config(wanted.get("data", {}))
     start = wanted.get("start")
     # Absolute paths, so that a run can be resumed from any folder.
     if isinstance(data_config, OwnData) and os.path.exists(data_config.dataset):
+        check_path(data_config.dataset)
         data_config = data_config.replace(dataset=os.path.abspath(data_config.dataset))
     if start is not None:
         start = os.path.abspath(start)
@@ -63,12 +69,21 @@ def plan(
     _check_preset(preset, data_config)
     training = _training(preset.training, wanted.get("training", {}))
     sections = {"data": data_config, "preset": preset.name, "training": training, "start": start}
-    trunk = preset.model if start is None else read_card(start).architecture
+    trunk = preset.model if start is None else read_card(start, limits).architecture
     changes = wanted.get("model", {})
-    trunk = _of_kind(trunk, changes.get("kind", trunk.kind))
+    if start is not None:
+        check_start(start, trunk, changes.get("kind", trunk.kind))
+    trunk = of_kind(trunk, changes.get("kind", trunk.kind))
     draft = merge(trunk.to_dict(), {k: v for k, v in changes.items() if k not in _OF_DATA})
     drafted = RunConfig.from_dict({**wanted, **sections, "model": draft})
+    resolve_device(drafted.device)
+    workspace = workspace or Workspace.resolve()
     data = load_data(data_config, workspace, *drafted.model.needs)
+    reporter = workspace.reporter
+    if isinstance(data_config, OwnData):
+        task = data.target.describe()
+        told = "" if data_config.task else ", inferred from the target values (--task overrides it)"
+        reporter.say(f"task: {task}{told}")
     for split in ("train", "val"):
         if not len(data.splits[split]):
             counts = ", ".join(f"{name} {len(graphs)}" for name, graphs in data.splits.items())
@@ -76,9 +91,14 @@ def plan(
                 f"{data_config.dataset}: no graphs in the split '{split}' ({counts}); training "
                 f"needs graphs in train and in val: use more data or other --fractions"
             )
+        if doubt := data.target.doubt(data.targets(split)):
+            reporter.notice(f"{data.name}: in the split '{split}', {doubt}")
+    if isinstance(data_config, OwnData) and (unused := unused_fields(data.archive)):
+        reporter.notice(f"{data.name}: {unused}")
     base = _fitted(trunk, preset, data_config, data)
     model = type(base).from_dict(merge(base.to_dict(), changes), "model")
-    check_fit(model, data, preset.name)
+    model_shapes(model, limits)  # not too large to build
+    check_fit(model, data, f"the model (preset '{preset.name}')")
     return RunConfig.from_dict({**wanted, **sections, "model": model}), data
 
 
@@ -90,24 +110,28 @@ def run_name(wanted: Mapping[str, Any]) -> str:
 
 
 def check_fit(model: NetworkConfig, data: TrainingData, name: str) -> None:
-    """Raises an error if an architecture does not fit the graphs or the target."""
+    """Raises an error if an architecture does not fit the graphs or the target.
+
+    Args:
+        model: The architecture.
+        data: The graphs.
+        name: How the error calls the model.
+    """
     target = data.target
     if model.out_channels != target.width:
         raise ConfigError(
-            f"the model (preset '{name}') does not fit {data.name}: it has {model.out_channels} "
+            f"{name} does not fit {data.name}: it has {model.out_channels} "
             f"outputs, expected {target.width}"
         )
     if (model.pooling == "none") != target.of_nodes:
         raise ConfigError(
-            f"the model (preset '{name}') does not fit {data.name}: pooling '{model.pooling}' "
+            f"{name} does not fit {data.name}: pooling '{model.pooling}' "
             f"cannot be used for {'node' if target.of_nodes else 'graph'} targets"
         )
     try:
         try_model(model, data.dataset("all"))
     except ValueError as error:
-        raise ConfigError(
-            f"the model (preset '{name}') does not fit {data.name}: {error}"
-        ) from None
+        raise ConfigError(f"{name} does not fit {data.name}: {error}") from None
 
 
 def try_model(model: NetworkConfig, graphs: GraphDataset) -> None:
@@ -144,14 +168,16 @@ def _data_config(values: Mapping[str, Any]) -> DataConfig:
 
 
 def _preset_name(wanted: Mapping[str, Any]) -> str:
-    data = wanted["data"]
-    own = data["kind"] == "own"
-    return wanted.get("preset") or (DEFAULT_PRESET if own else data["dataset"])
+    dataset = wanted["data"]["dataset"]
+    has_preset = wanted["data"]["kind"] == "benchmark" and dataset in presets()
+    return wanted.get("preset") or (dataset if has_preset else DEFAULT_PRESET)
 
 
 def _check_preset(preset: Preset, data: DataConfig) -> None:
     if isinstance(data, BenchmarkData) and preset.dataset != data.dataset:
         fitting = [name for name in presets() if load_preset(name).dataset == data.dataset]
+        if not fitting:  # a benchmark without presets is treated like the user's own data
+            return
         raise ConfigError(
             f"preset '{preset.name}' does not fit {data.dataset}: it is for {preset.dataset}; "
             f"use one of {', '.join(fitting)}"
@@ -165,20 +191,31 @@ def _training(base: TrainingConfig, changes: Mapping[str, Any]) -> TrainingConfi
     return TrainingConfig.from_dict(merge(base.to_dict(), changes), "training")
 
 
-def _of_kind(trunk: ModelConfig, kind: str) -> ModelConfig:
-    """Returns a network of this kind, with the trunk's size and its settings for the data."""
+def check_start(start: str, trunk: ModelConfig, kind: str) -> None:
+    """Raises an error if the model to start from is a network of another kind."""
+    if kind != trunk.kind:
+        raise ConfigError(
+            f"start: {start} has the weights of a network of kind {trunk.kind}, which do not fit "
+            f"model.kind {kind}; leave out one of the two"
+        )
+
+
+def of_kind(trunk: ModelConfig, kind: str) -> ModelConfig:
+    """Returns a network of this kind, with those of the trunk's settings that all networks have."""
     if kind == trunk.kind:
         return trunk
-    kept = trunk.to_dict()
-    values = {name: kept[name] for name in (*_OF_DATA, "layers", "hidden_dim")}
-    member = kinds_of(get_args(ModelConfig))[kind]
+    kinds, kept = kinds_of(get_args(ModelConfig)), trunk.to_dict()
+    if kind not in kinds:
+        raise ConfigError(unknown(f"model.kind: '{kind}'", kind, kinds))
+    values = {name: kept[name] for name in setting_types(NetworkConfig)}
+    member = kinds[kind]
     return cast(ModelConfig, member.from_dict(values, "model"))
 
 
 def _fitted(
     trunk: ModelConfig, preset: Preset, config: DataConfig, data: TrainingData
 ) -> ModelConfig:
-    """Returns the trunk with the preset's encoders and head, or with those that fit own data."""
-    if isinstance(config, BenchmarkData):
+    """Returns the trunk with the preset's encoders and head, or with those that fit other data."""
+    if isinstance(config, BenchmarkData) and config.dataset == preset.dataset:
         return trunk.replace(**{name: getattr(preset.model, name) for name in _OF_DATA})
     return fit_trunk(trunk, data.archive, data.target)

@@ -86,6 +86,8 @@ def evaluate(
 ) -> dict[str, float]:
     """Returns the metrics of a model on a set of graphs. Each graph is used once.
 
+    Raises an error if a prediction is infinite or NaN.
+
     Args:
         model: The model.
         graphs: The graphs.
@@ -97,6 +99,11 @@ def evaluate(
     score = Score(target, target.metrics if metrics is None else metrics)
     for found in predict_batches(model, graphs, batch_size, transform):
         score.update(found.output, target.read(found.batch))
+    if count := score.invalid():
+        raise ValueError(
+            f"{count} predicted values are not finite numbers, so there are no metrics; check the "
+            f"data for extreme values"
+        )
     return score.compute_all()
 
 

@@ -19,7 +19,8 @@ from eigenformer.data.graph_tables import read_graph_tables
 from eigenformer.data.molecules import MoleculeGraph
 from eigenformer.data.reading import form_of, read_own
 from eigenformer.data.tables import is_table, read_rows
-from eigenformer.files import write_atomic
+from eigenformer.files import remove_leftovers_of, write_atomic
+from eigenformer.limits import Limits
 from eigenformer.nearest import unknown
 from eigenformer.training.features import check_columns
 
@@ -62,6 +63,7 @@ def predict_file(
         raise DataError(Problem(str(out), "is a folder; give the name of a file"))
     if not os.access(out.parent, os.W_OK):
         raise DataError(Problem(str(out), "cannot be written to"))
+    remove_leftovers_of(out)
     if is_table(source):
         header, rows = _predict_table(trained, source, smiles or trained.input_format.smiles)
     else:
@@ -96,7 +98,7 @@ def without_formula(cell: str) -> str:
 def _predict_table(
     trained: TrainedModel, path: Path, smiles: str
 ) -> tuple[list[str], Iterator[list[str]]]:
-    header, rows = _read_rows(path)
+    header, rows = _read_rows(path, trained.limits)
     if smiles not in header:
         reason = unknown(f"column '{smiles}'", smiles, header)
         raise DataError(Problem(str(path), f"{reason}; choose one with --smiles", 1))
@@ -128,28 +130,36 @@ def _predict_rows(
                 except DataError as error:
                     reason = str(error)
             reasons.append(reason)
-        predictions: Iterator[list[str]] = iter(())
-        if graphs:
-            values = trained.predict(trained.archive(graphs))
-            predictions = iter([target.cells(row) for row in values.numpy()])
+        found = zip(*_predict_each(trained, trained.archive(graphs)), strict=True) if graphs else ()
+        predictions = iter(found)
         for (cells, _), reason in zip(chunk, reasons, strict=True):
             shown = [*cells, *[""] * (width - len(cells))][:width]
-            yield [*shown, *([""] * len(names) if reason else next(predictions)), reason]
+            values, told = next(predictions) if not reason else (np.zeros(0), reason)
+            yield [*shown, *([""] * len(names) if told else target.cells(values[0])), told]
 
 
 def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iterator[list[str]]]:
     target = trained.target
-    archive = GraphArchive.open(path) if is_archive(path) else _read_unlabelled(path, trained)
+    if is_archive(path):
+        archive = GraphArchive.open(path, check=True)
+    else:
+        archive = _read_unlabelled(path, trained)
     check_columns(trained.input_format, archive, path)
     values, reasons = _predict_each(trained, archive)
+    if reasons and all(reasons):
+        raise DataError(Problem(str(path), reasons[0]))
     graph_names = archive.names or [str(i) for i in range(len(archive))]
     nodes, names = target.of_nodes, target.header()
+    node_names = archive.node_names
     header = ["graph", *(["node"] if nodes else []), *names, _REASON]
 
     def rows() -> Iterator[list[str]]:
         for graph, name in enumerate(graph_names):
             for node in range(int(archive.num_nodes[graph]) if nodes else 1):
-                place = [name, str(node)] if nodes else [name]
+                called = str(node)
+                if node_names is not None:
+                    called = node_names[int(archive.node_offsets[graph]) + node]
+                place = [name, called] if nodes else [name]
                 if reasons[graph]:
                     yield [*place, *[""] * len(names), reasons[graph]]
                 else:
@@ -161,33 +171,43 @@ def _predict_archive(trained: TrainedModel, path: Path) -> tuple[list[str], Iter
 def _predict_each(
     trained: TrainedModel, archive: GraphArchive
 ) -> tuple[list[np.ndarray], list[str]]:
-    """Returns the prediction for each graph, and the reason if the model cannot process it."""
+    """Returns the prediction for each graph, and the reason for each graph without one."""
     sizes = trained.target.rows(archive.num_nodes.tolist())
     try:
         values = trained.predict(archive)
-        return [part.numpy() for part in values.split(sizes)], [""] * len(archive)
-    except ValueError as error:
-        problem = error
-    found, reasons = [], []
-    for graph in range(len(archive)):
-        part, reason = np.zeros((0, 0)), ""
-        try:
-            part = trained.predict(archive.subset([graph])).numpy()
-        except ValueError as error:
-            reason = str(error).removeprefix("graph 0 of the batch: ")
-        found.append(part)
-        reasons.append(reason)
-    if all(reasons):
-        raise problem
-    return found, reasons
+        found = [part.numpy() for part in values.split(sizes)]
+        reasons = [""] * len(archive)
+    except (ValueError, RuntimeError, MemoryError):  # RuntimeError: PyTorch's memory is exhausted
+        found, reasons = [], []
+        for graph in range(len(archive)):
+            part, reason = np.zeros((0, 0)), ""
+            try:
+                part = trained.predict(archive.subset([graph])).numpy()
+            except (ValueError, RuntimeError, MemoryError) as error:
+                reason = _reason(error)
+            found.append(part)
+            reasons.append(reason)
+    return found, [
+        reason or ("" if np.isfinite(part).all() else "the prediction is not a finite number")
+        for part, reason in zip(found, reasons, strict=True)
+    ]
+
+
+def _reason(error: Exception) -> str:
+    """Returns why there is no prediction for a graph that was processed alone, in one line."""
+    if isinstance(error, MemoryError):
+        return "too large for the memory of this machine"
+    lines = str(error).removeprefix("graph 0 of the batch: ").removeprefix("graph 0: ").splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def _read_unlabelled(path: Path, trained: TrainedModel) -> GraphArchive:
     """Reads graphs and ignores their targets."""
     if form_of(path) != "tables":
-        return read_own(path).archive
-    options = ReadOptions(undirected=trained.input_format.undirected)
-    return read_graph_tables(path, options, ignored=trained.input_format.target_columns)
+        return read_own(path, limits=trained.limits).archive
+    expected = trained.input_format
+    options = ReadOptions(undirected=expected.undirected)
+    return read_graph_tables(path, options, expected, trained.limits)
 
 
 def _free_names(names: list[str], taken: Sequence[str]) -> list[str]:
@@ -200,12 +220,12 @@ def _free_names(names: list[str], taken: Sequence[str]) -> list[str]:
     return free
 
 
-def _read_rows(path: Path) -> tuple[list[str], list[tuple[list[str], str]]]:
+def _read_rows(path: Path, limits: Limits) -> tuple[list[str], list[tuple[list[str], str]]]:
     """Reads the header, and every row with its unchanged cells and a reason if it is invalid.
 
     Less strict than reading a table: empty rows and rows of the wrong width are kept.
     """
-    header, rows, _ = read_rows(path)
+    header, rows, _ = read_rows(path, limits)
     found = []
     for row in rows:
         reason = ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch import nn
 
 from eigenformer.config import RunConfig
 from eigenformer.model_folder import ModelCard, save_model
@@ -44,8 +46,8 @@ class RunWriter:
         self.revision = git_revision()
         self.earlier = _earlier(folder)
 
-    def save_best(self, epoch: int, validation: float) -> None:
-        """Writes the current model, with the epoch and its validation metric."""
+    def save_best(self, model: nn.Module, epoch: int, validation: float) -> None:
+        """Writes a model, with the epoch and its validation metric."""
         card = ModelCard(
             architecture=self.config.model,
             target=self.target,
@@ -56,15 +58,16 @@ class RunWriter:
             preset=self.config.preset,
             seed=self.config.seed,
             epoch=epoch,
-            validation=None if validation != validation else validation,
+            validation=validation if math.isfinite(validation) else None,
         )
-        save_model(self.folder.path, self.model, card)
+        save_model(self.folder.path, cast(Model, model), card)
 
     def summary(self, known: dict[str, Any]) -> dict[str, Any]:
         """Returns the summary: ``known``, and what else is needed to interpret the result."""
         config = self.config
         return {
             "dataset": config.data.dataset,
+            "network": config.model.title,
             "preset": config.preset,
             "seed": config.seed,
             "metric": self.target.metric,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -51,8 +51,11 @@ class Score(nn.Module):
         with warnings.catch_warnings():  # about labels without a positive, which are skipped
             warnings.simplefilter("ignore")
             values = {name: float(cast(Metric, m).compute()) for name, m in self.metrics.items()}
-            invalid = bool(self.not_finite.compute())
-        return dict.fromkeys(values, float("nan")) if invalid else values
+        return dict.fromkeys(values, float("nan")) if self.invalid() else values
+
+    def invalid(self) -> int:
+        """Returns the number of predictions since the last reset that were infinite or NaN."""
+        return int(self.not_finite.compute())
 
     def reset(self) -> None:
         """Discards all accumulated values."""
@@ -79,6 +82,14 @@ class MeanLoss(Metric):
         zeros = torch.zeros(target.loss_size, dtype=torch.float64)
         self.add_state("sums", zeros, dist_reduce_fx="sum")
         self.add_state("counts", zeros.clone(), dist_reduce_fx="sum")
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> nn.Module:
+        try:
+            fn(self.sums)
+        except TypeError:  # a device that has no float64
+            self.sums, self.counts = self.sums.float(), self.counts.float()
+            self._defaults = {n: cast(Tensor, x).float() for n, x in self._defaults.items()}
+        return super()._apply(fn, *args, **kwargs)
 
     def update(self, sums: Tensor, counts: Tensor) -> None:
         """Adds the sums and counts that :meth:`Target.loss_sums` returns."""

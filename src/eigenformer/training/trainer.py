@@ -9,19 +9,20 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from dataclasses import replace
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.loggers import TensorBoardLogger
-from lightning.pytorch.strategies import DDPStrategy
 
 from eigenformer.config import ConfigError, RunConfig
-from eigenformer.kernels import Request, choose_kernel
+from eigenformer.devices import resolve_device
+from eigenformer.kernels import KERNELS, Request, choose_kernel
+from eigenformer.models import Eigenformer, Model
 from eigenformer.training.checkpoint_io import AtomicCheckpointIO
-from eigenformer.training.run_folder import LOGS, RunFolder
+from eigenformer.training.processes import WatchedDDP
+from eigenformer.training.run_folder import RunFolder
 
 _PRECISION = {"32": "32-true", "64": "64-true", "bf16": "bf16-mixed", "16": "16-mixed"}
 
@@ -31,9 +32,10 @@ def check_hardware(config: RunConfig) -> None:
 
     Lightning would change such settings, or wait.
     """
-    if config.precision == "16" and not torch.cuda.is_available():
-        raise ConfigError("precision: '16' needs a GPU; use bf16 on the CPU")
     try:
+        device = resolve_device(config.device)
+        if config.precision == "16" and device.type == "cpu":
+            raise ConfigError("precision: '16' needs a GPU; use bf16 on the CPU")
         choose_kernel(Request(), config.backend)
     except ValueError as error:
         raise ConfigError(str(error)) from None
@@ -44,29 +46,16 @@ def check_hardware(config: RunConfig) -> None:
         )
 
 
-class StopOnTerm(Callback):
-    """Makes SIGTERM end training in the same way as Ctrl-C.
-
-    Lightning's own handler broadcasts from inside the signal handler, between other messages, and
-    hangs forever with several processes. Lightning removes this handler when it is done.
-    """
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._listen()
-
-    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self._listen()
-
-    def _listen(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._stop)
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        raise KeyboardInterrupt
+def other_kernel(config: RunConfig, model: Model) -> list[str]:
+    """Returns a message if the chosen backend does not support the run, so that another is used."""
+    if config.backend == "auto" or not isinstance(model, Eigenformer):
+        return []
+    dtype = torch.float64 if config.precision == "64" else torch.float32
+    device = resolve_device(config.device).type
+    request = replace(model.request(), dtype=dtype, device=device)
+    used = choose_kernel(request, config.backend)
+    reasons = [k.unsupported(request) for k in KERNELS if k.name == config.backend != used.name]
+    return [f"backend: {used.name} instead of {config.backend}: {reason}" for reason in reasons]
 
 
 def make_trainer(
@@ -78,28 +67,27 @@ def make_trainer(
     """Returns a Lightning trainer for these settings. ``arguments`` override its own settings."""
     devices = int(os.environ["LOCAL_WORLD_SIZE"]) if _is_torchrun() else config.devices
     machines = processes(config) // devices
-    cuda = torch.cuda.is_available()
+    device = resolve_device(config.device)
+    cuda = device.type == "cuda"
     strategy: Any = "auto"
     if devices * machines > 1:
         # TrainingModule shares the running statistics once per epoch, not in every step.
         backend = "nccl" if cuda else "gloo"
-        strategy = DDPStrategy(
+        strategy = WatchedDDP(
             broadcast_buffers=False,
             process_group_backend=backend,
             find_unused_parameters=True,  # the bias of W_R cancels, so it has no gradient
         )
     settings: dict[str, Any] = {
-        "accelerator": "gpu" if cuda else "cpu",
-        "devices": devices,
+        "accelerator": device.type,
+        "devices": devices if device.index is None else [device.index],
         "num_nodes": machines,
         "strategy": strategy,
         "precision": _PRECISION[config.precision],
         "max_epochs": config.training.epochs,
         "gradient_clip_val": config.training.gradient_clip,
         "callbacks": callbacks,
-        "logger": False
-        if folder is None
-        else TensorBoardLogger(folder.path, name=LOGS, version="", default_hp_metric=False),
+        "logger": False,
         "plugins": [AtomicCheckpointIO()],
         "use_distributed_sampler": False,
         "sync_batchnorm": cuda and devices * machines > 1,

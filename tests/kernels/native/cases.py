@@ -12,7 +12,7 @@ from torch_geometric.data import Batch, Data
 
 from eigenformer import LaplacianSpectrum
 from eigenformer.frequencies import sample_frequencies
-from eigenformer.kernels import AttentionTerms, EdgeTerms, NativeAttention
+from eigenformer.kernels import AttentionTerms, EdgeTerms, NativeAttention, TritonAttention
 from eigenformer.kernels.base import signed_sqrt
 from eigenformer.kernels.native import ops
 from eigenformer.ragged import RaggedGraphs
@@ -139,10 +139,9 @@ class Example:
 
     def results(self, kernel: object, keep: Tensor | None, seed: Tensor) -> list[Tensor]:
         """The output and all gradients."""
-        native = isinstance(kernel, NativeAttention)
         dtype = torch.float64 if kernel.graphs.eigenvalues.dtype == torch.float64 else torch.float32
         terms, leaves = self.terms(dtype)
-        if native:
+        if isinstance(kernel, NativeAttention | TritonAttention):
             out = kernel.attend_seeded(terms, self.case.dropout, seed)
         else:
             keep = None if keep is None else keep.to(dtype)

@@ -10,6 +10,7 @@ from torch_geometric.data import Batch, Data
 
 from eigenformer import Eigenformer, LaplacianSpectrum
 from eigenformer.kernels import (
+    AttentionKernel,
     AttentionTerms,
     LiteralAttention,
     NativeAttention,
@@ -21,20 +22,22 @@ from tests.kernels.native.cases import Case, Example
 from tests.kernels.native.rounding import allowances
 
 
-def check(case: Case) -> None:
-    """Native float32 must be as near to the exact result as the oracle in float32 is."""
+def check(case: Case, make: type[AttentionKernel] = NativeAttention) -> None:
+    """A kernel's float32 must be as near to the exact result as the oracle in float32 is."""
     torch.set_num_threads(case.threads)
     example = Example.of(case)
-    kernel = NativeAttention(example.graphs)
+    kernel = make(example.graphs)
     seed = torch.tensor(case.seed * 7919 + 1)
-    keep = kernel.keep(case.heads, case.dropout, seed) if case.dropout else None
+    keep = None
+    if case.dropout:
+        keep = NativeAttention(example.graphs).keep(case.heads, case.dropout, seed)
     exact = example.results(LiteralAttention(example.in_double()), keep, seed)
     literal = example.results(LiteralAttention(example.graphs), keep, seed)
-    native = example.results(kernel, keep, seed)
+    found = example.results(kernel, keep, seed)
     # Gradients that are 0 but for rounding are measured against the others.
     scale = max(float(x.abs().max()) for x in exact if x.numel())
     excess = []
-    for a, b, c in zip(native, literal, exact, strict=True):
+    for a, b, c in zip(found, literal, exact, strict=True):
         size, off = (float(x.abs().max()) if x.numel() else 0.0 for x in (c, b - c))
         excess.append((a - c).abs() - (8 * off + 2e-5 * size + 2e-6 * scale))
     if max(float(x.max()) for x in excess if x.numel()) <= 0:

@@ -16,6 +16,7 @@ from eigenformer.kernels.native.structures import (
     STRUCTURES,
     AttentionCall,
     Evaluation,
+    FilterCall,
     Gradients,
     Networks,
     first_difference,
@@ -67,6 +68,10 @@ class Library:
         """Fills ``gradients``, except for ``d_out``, which is an input."""
         arguments = ctypes.byref(call), ctypes.byref(gradients)
         self._call(self._library.eigenformer_backward, *arguments)
+
+    def filter(self, call: FilterCall) -> None:
+        """Fills the outputs of ``call``: the gradients if there is a ``d_importance``."""
+        self._call(self._library.eigenformer_filter, ctypes.byref(call))
 
     def evaluate(self, evaluation: Evaluation, backward: bool = False) -> None:
         """Evaluates scalar functions or, with ``backward``, fills the gradients of their pieces."""

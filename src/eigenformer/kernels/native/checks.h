@@ -17,6 +17,25 @@ void require(bool condition, const char* message) {
     if (!condition) throw Error{message};
 }
 
+// The graphs' offsets and the matrices U.
+template <class Call>
+void check_spectra(const Call& p) {
+    require(p.first_node[0] == 0 && p.first_frequency[0] == 0, "offsets must start at 0");
+    int64_t entries = 0;
+    for (int64_t g = 0; g < p.graphs; ++g) {
+        const int64_t n = p.first_node[g + 1] - p.first_node[g];
+        const int64_t k = p.first_frequency[g + 1] - p.first_frequency[g];
+        require(n > 0 && p.first_node[g + 1] <= p.nodes, "first_node must ascend to the nodes");
+        require(k >= 0 && p.first_frequency[g + 1] <= p.frequencies,
+                "first_frequency must ascend to the frequencies");
+        require(k == 0 || n <= (p.entries - entries) / k, "the eigenvectors are too short");
+        entries += n * k;
+    }
+    require(p.first_node[p.graphs] == p.nodes, "first_node must end at the nodes");
+    require(p.first_frequency[p.graphs] == p.frequencies, "first_frequency must end at them");
+    require(entries == p.entries, "the eigenvectors are too long");
+}
+
 // Everything that is used as an address later on.
 void check(const AttentionCall& p) {
     require(p.graphs > 0 && p.nodes > 0 && p.heads > 0 && p.channels > 0 && p.segments > 0,
@@ -34,20 +53,7 @@ void check(const AttentionCall& p) {
     require(p.psi >= kNoFeatures && p.psi <= kSignedSqrt, "unknown psi");
     require(p.dropout >= 0 && p.dropout < 1, "dropout is outside [0, 1)");
     require(p.threads > 0, "threads must be positive");
-    require(p.first_node[0] == 0 && p.first_frequency[0] == 0, "offsets must start at 0");
-    int64_t entries = 0;
-    for (int64_t g = 0; g < p.graphs; ++g) {
-        const int64_t n = p.first_node[g + 1] - p.first_node[g];
-        const int64_t k = p.first_frequency[g + 1] - p.first_frequency[g];
-        require(n > 0 && p.first_node[g + 1] <= p.nodes, "first_node must ascend to the nodes");
-        require(k >= 0 && p.first_frequency[g + 1] <= p.frequencies,
-                "first_frequency must ascend to the frequencies");
-        require(k == 0 || n <= (p.entries - entries) / k, "the eigenvectors are too short");
-        entries += n * k;
-    }
-    require(p.first_node[p.graphs] == p.nodes, "first_node must end at the nodes");
-    require(p.first_frequency[p.graphs] == p.frequencies, "first_frequency must end at them");
-    require(entries == p.entries, "the eigenvectors are too long");
+    check_spectra(p);
     require(!p.edge_coefficients || (p.edge_values && p.factors > 0 && !p.shared_kinds),
             "coefficients go with factors, and with a row of logits for each edge");
     if (!p.edge_logits && !p.edge_values) return;
@@ -72,6 +78,19 @@ void check(const AttentionCall& p) {
             }
             require(before < p.first_node[g + 1] - p.first_node[g], "an edge leaves its graph");
         }
+}
+
+void check(const FilterCall& p) {
+    require(p.graphs > 0 && p.nodes > 0 && p.filters > 0 && p.channels > 0,
+            "a batch needs graphs, nodes, filters and channels");
+    require(p.frequencies >= 0 && p.entries >= 0, "a count is negative");
+    // The filter of a channel is 32 bits.
+    require(p.graphs <= p.nodes && p.filters < (int64_t{1} << 31), "too many graphs or filters");
+    require(p.first_node && p.first_frequency && p.eigenvectors && p.importance && p.values &&
+                p.modes && p.out,
+            "a required array is missing");
+    require(p.threads > 0, "threads must be positive");
+    check_spectra(p);
 }
 
 void check(const Networks& n, bool backward) {

@@ -20,6 +20,7 @@ from eigenformer.kernels.base import (
     signed_sqrt,
 )
 from eigenformer.kernels.native import binding, networks, ops
+from eigenformer.kernels.native.filters import filter_nodes
 from eigenformer.kernels.torch import TorchAttention
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
@@ -154,15 +155,29 @@ class NativeAttention(AttentionKernel):
         """
         phi1, phi2 = zip(*phis, strict=True)
         heads: int = phi1[0].heads
-        values = self.graphs.eigenvalues
-        importance = ops.evaluate_pieces(values, *_linear_pieces(phi2, *values.aminmax()), heads)
-        if self.graphs.frequency_weights is not None:
-            importance = importance * self.graphs.frequency_weights[:, None]
+        importance = self._importances(phi2)
         # |Σ_k u_k[i] u_k[j] φ₂(λ_k)| ≤ max_k |φ₂(λ_k)| · max_i ‖u[i]‖², head by head.
         bound = importance.detach().abs().amax(1).flatten() * (self.longest * ROUNDING_MARGIN)
         pieces = _linear_pieces(phi1, -bound, bound)
         by_layer = zip(importance, *(part.split(heads) for part in pieces), strict=True)
         return [PhiTable(own, LinearPieces(*parts)) for own, *parts in by_layer]
+
+    def importances(self, functions: Sequence[ScalarFunction], heads: int) -> list[Tensor]:
+        shapes = {_shape(phi) for phi in functions}
+        if len(shapes) == 1 and None not in shapes:
+            return list(self._importances(functions))
+        return super().importances(functions, heads)
+
+    def _importances(self, functions: Sequence[Any]) -> Tensor:
+        """Evaluates networks of the same shape, ``[networks, Σk, heads]``."""
+        values, weights = self.graphs.eigenvalues, self.graphs.frequency_weights
+        pieces = _linear_pieces(functions, *values.aminmax())
+        found = ops.evaluate_pieces(values, *pieces, functions[0].heads)
+        return found if weights is None else found * weights[:, None]
+
+    def filter(self, values: Tensor, importance: Tensor) -> Tensor:
+        spectra = self.first_node, self.first_frequency, self.eigenvectors
+        return filter_nodes(*spectra, importance.contiguous(), values.contiguous())[0]
 
     def keep(self, heads: int, dropout: float, seed: Tensor) -> Tensor:
         """Returns the factors that dropout applies for ``seed``, ``[heads, Σn²]``.

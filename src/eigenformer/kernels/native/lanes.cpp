@@ -9,6 +9,7 @@
 // that the linker shares between them: no standard library beyond C's.
 
 #include "backward.h"
+#include "filters.h"
 #include "forward.h"
 #include "linear_pieces.h"
 
@@ -44,6 +45,8 @@ const Kernel kernel = {EIGENFORMER_STRING(EIGENFORMER_TARGET),
                        backward,
                        merge_forward,
                        merge_backward,
+                       filter_bytes,
+                       filter,
                        evaluate,
                        evaluate_backward,
                        walk_bytes,

@@ -75,6 +75,20 @@ void run_backward(const AttentionCall& p, const Gradients& d) {
     }
 }
 
+// Each graph on one thread, so that the result is always the same.
+void run_filters(const FilterCall& p) {
+    check(p);
+    const Kernel& kernel = active_kernel();
+    std::vector<int64_t> entries(p.graphs, 0);  // where the eigenvectors of each graph start
+    for (int64_t g = 0; g + 1 < p.graphs; ++g)
+        entries[g + 1] = entries[g] + nodes_of(p, g) * frequencies_of(p, g);
+    run(p.graphs, p.threads, [&](int64_t g) {
+        const size_t bytes = kernel.filter_bytes(nodes_of(p, g), frequencies_of(p, g));
+        kernel.filter(p, g, entries[g], thread_scratch.reserve(bytes));
+        thread_scratch.shrink(kKeepBytes);
+    });
+}
+
 void run_evaluation(const Evaluation& p, bool backward) {
     require(p.functions > 0 && p.heads > 0 && p.functions % p.heads == 0 && p.segments > 0 &&
                 p.segments < (int64_t{1} << 26) && p.count >= 0,
@@ -171,6 +185,11 @@ int eigenformer_forward(const AttentionCall* call, char* message, int64_t length
 int eigenformer_backward(const AttentionCall* call, const Gradients* gradients, char* message,
                          int64_t length) {
     return guarded(message, length, [&] { run_backward(*call, *gradients); });
+}
+
+// Backward if there is a `d_importance`.
+int eigenformer_filter(const FilterCall* call, char* message, int64_t length) {
+    return guarded(message, length, [&] { run_filters(*call); });
 }
 
 int eigenformer_evaluate(const Evaluation* evaluation, int backward, char* message, int64_t length) {

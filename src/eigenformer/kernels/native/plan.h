@@ -16,8 +16,10 @@ namespace eigenformer {
 namespace {
 
 int64_t group_count(const AttentionCall& p) { return (p.heads + kLanes - 1) / kLanes; }
-int64_t nodes_of(const AttentionCall& p, int64_t g) { return p.first_node[g + 1] - p.first_node[g]; }
-int64_t frequencies_of(const AttentionCall& p, int64_t g) {
+template <class Call>
+int64_t nodes_of(const Call& p, int64_t g) { return p.first_node[g + 1] - p.first_node[g]; }
+template <class Call>
+int64_t frequencies_of(const Call& p, int64_t g) {
     return p.first_frequency[g + 1] - p.first_frequency[g];
 }
 

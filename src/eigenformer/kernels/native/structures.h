@@ -1,7 +1,7 @@
 // What the kernel is given, what it returns, and how the work is cut up.
 //
-// AttentionCall, Gradients, Evaluation and Networks are mirrored field by field in structures.py;
-// layout.h describes them, so that a difference is found when the library is loaded.
+// AttentionCall, Gradients, FilterCall, Evaluation and Networks are mirrored field by field in
+// structures.py; layout.h describes them, so that a difference is found when the library is loaded.
 #pragma once
 
 #include <cstddef>
@@ -63,6 +63,23 @@ struct AttentionCall {
 struct Gradients {
     const float* d_out;
     float *importance, *slopes, *intercepts, *values, *queries, *keys, *edge_logits, *edge_values;
+};
+
+// Filters of the spectrum, U (f ⊙ Uᵀ x), each for its own channels. They are symmetric: the gradient
+// of x is the filtered gradient, and the gradient of f pairs the modes of both.
+struct FilterCall {
+    int64_t graphs, nodes, frequencies, filters, channels;
+    int64_t entries;  // Σ n·k, the length of eigenvectors
+
+    const int64_t* first_node;       // [graphs + 1]
+    const int64_t* first_frequency;  // [graphs + 1]
+    const float* eigenvectors;       // [Σ n·k]
+    const float* importance;         // [Σ k, filters], f = φ(λ)
+    const float* values;             // [nodes, filters, channels], x; backward: d_out
+    float* modes;                    // [Σ k, filters, channels], Uᵀ x; backward: given
+    float* out;                      // [nodes, filters, channels]; backward: the gradient of x
+    float* d_importance;             // [Σ k, filters]; null unless backward
+    int64_t threads;
 };
 
 // Some tiles of the symmetric matrix of one graph, for one group of heads.
@@ -136,6 +153,9 @@ struct Kernel {
     // All parts of one graph and group of heads, in order.
     void (*merge_forward)(const AttentionCall&, const Job*);
     void (*merge_backward)(const AttentionCall&, const Gradients&, const Job*);
+    // One graph, whose eigenvectors start at `entry`.
+    size_t (*filter_bytes)(int64_t nodes, int64_t frequencies);
+    void (*filter)(const FilterCall&, int64_t graph, int64_t entry, char*);
     // Functions `first` to `first` + kLanes - 1.
     void (*evaluate)(const Evaluation&, const Table&, int64_t first);
     void (*evaluate_backward)(const Evaluation&, const Table&, int64_t first, const Sums&);

@@ -49,6 +49,17 @@ class Gradients(Structure):
     )
 
 
+class FilterCall(Structure):
+    """``FilterCall`` of structures.h: filters of the spectrum, applied to nodes."""
+
+    _fields_ = (
+        *_fields(ctypes.c_int64, "graphs nodes frequencies filters channels entries"),
+        *_fields(ctypes.c_void_p, "first_node first_frequency eigenvectors importance"),
+        *_fields(ctypes.c_void_p, "values modes out d_importance"),
+        ("threads", ctypes.c_int64),
+    )
+
+
 class Evaluation(Structure):
     """``Evaluation`` of structures.h: scalar functions, as linear pieces, at given numbers."""
 
@@ -70,7 +81,13 @@ class Networks(Structure):
     )
 
 
-STRUCTURES: tuple[type[Structure], ...] = (AttentionCall, Gradients, Evaluation, Networks)
+STRUCTURES: tuple[type[Structure], ...] = (
+    AttentionCall,
+    Gradients,
+    FilterCall,
+    Evaluation,
+    Networks,
+)
 
 _KINDS = {
     ctypes.c_int64: "int",

@@ -40,5 +40,7 @@ class _Attention(nn.Module):
         )
 
     def forward(self, data: Data) -> Tensor:
-        x = torch.ones(data.num_nodes or 0, self.attention.channels, requires_grad=True)
+        place = self.attention.value.weight.device
+        shape = data.num_nodes or 0, self.attention.channels
+        x = torch.ones(shape, requires_grad=True, device=place)
         return self.attention(x, data)

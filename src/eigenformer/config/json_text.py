@@ -1,0 +1,31 @@
+"""JSON of plain values, nested no deeper than anything that is written here."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+MAX_NESTING = 100
+"""The maximum nesting depth of JSON and YAML. Our own files have about ten levels."""
+
+TOO_DEEP = f"values are nested more than {MAX_NESTING} deep"
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Reads plain data from JSON. Raises a ``ValueError`` for any text that is not valid."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+    level, depth = [value], 0
+    while level := [inner for part in level for inner in _inside(part)]:
+        depth += 1
+        if depth > MAX_NESTING:
+            raise ValueError(TOO_DEEP)
+    return value
+
+
+def _inside(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()

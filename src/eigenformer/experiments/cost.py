@@ -1,0 +1,165 @@
+"""What a training costs in processor time, measured before it starts."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from eigenformer.config import ConfigError, RunConfig, merge
+from eigenformer.data.workspace import Workspace
+from eigenformer.experiments.sweep import Variant
+from eigenformer.files import write_atomic
+from eigenformer.training.data_module import GraphDataModule
+from eigenformer.training.loading import TrainingData
+from eigenformer.training.module import TrainingModule
+from eigenformer.training.planning import plan
+from eigenformer.training.starting import new_model
+from eigenformer.training.trainer import limited_threads, make_trainer, quiet
+
+Equal = Literal["time", "epochs"]
+"""What the runs of a comparison have in common."""
+
+COSTS = "costs.json"
+_STEPS, _WARM_UP = 12, 2  # how many steps to take, and how many of them are not measured
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Processor seconds of the parts of an epoch. On a GPU, seconds on the clock.
+
+    Args:
+        step: One training step: the median of a few.
+        validation: One validation, with the recomputation of statistics.
+        steps: The number of steps per epoch.
+    """
+
+    step: float
+    validation: float
+    steps: int
+
+    @property
+    def epoch(self) -> float:
+        """Seconds per epoch."""
+        return self.steps * self.step + self.validation
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long each run of a comparison may take.
+
+    Args:
+        epochs: The number of epochs of the first variant.
+        minutes: The processor minutes of every run, instead.
+        equal: Whether all runs have the same ``time``, or the same number of ``epochs``.
+    """
+
+    epochs: int
+    minutes: float | None = None
+    equal: Equal = "time"
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ConfigError(f"epochs: must be at least 1, got {self.epochs}")
+        if self.minutes is not None and not 0 < self.minutes < float("inf"):
+            raise ConfigError(f"minutes: must be positive, got {self.minutes}")
+        if self.minutes is not None and self.equal == "epochs":
+            raise ConfigError("minutes: runs of equal epochs take unequal times; use epochs")
+
+    def shared(self, costs: Mapping[str, Cost]) -> dict[str, int]:
+        """Returns the number of epochs of each variant, given their costs by name, in order."""
+        if self.equal == "epochs":
+            return dict.fromkeys(costs, self.epochs)
+        first = next(iter(costs.values()))
+        seconds = self.epochs * first.epoch if self.minutes is None else 60 * self.minutes
+        # Rounded, not cut: a cost that is measured one percent higher is not one epoch less.
+        epochs = {name: round(seconds / cost.epoch) for name, cost in costs.items()}
+        for name, count in epochs.items():
+            if not count:
+                raise ConfigError(
+                    f"{seconds / 60:.2g} minutes are too short for an epoch of {name}, which "
+                    f"takes {costs[name].epoch / 60:.2g}"
+                )
+        return epochs
+
+
+def measure_cost(config: RunConfig, data: TrainingData) -> Cost:
+    """Measures a few steps of a real training, with its validations, in one process."""
+    config = config.replace(devices=1, machines=1)
+    model, target, _ = new_model(config, data.target, data.targets("train"))
+    size = config.training.batch_size
+    module = GraphDataModule(data.dataset("train"), data.dataset("val"), None, size, config.seed)
+    task, clock = TrainingModule(model, target, config.training, config.seed), _Clock()
+    steps = len(module.train_dataloader())
+    with quiet(), limited_threads(config.threads):
+        trainer = make_trainer(
+            config,
+            [clock],
+            max_epochs=math.ceil(_STEPS / steps),
+            limit_train_batches=_STEPS,
+            enable_checkpointing=False,
+        )
+        trainer.fit(task, datamodule=module)
+    step = statistics.median(clock.steps[_WARM_UP:])
+    return Cost(step, statistics.median(clock.validations), steps)
+
+
+def measure_costs(
+    base: Mapping[str, Any], variants: Sequence[Variant], out: str | Path, workspace: Workspace
+) -> dict[str, Cost]:
+    """Returns the cost of each variant by name.
+
+    Costs are kept in a file in ``out``, because runs can only be resumed with the same number of
+    epochs. Only those that are missing there are measured.
+    """
+    file = Path(out) / COSTS
+    known = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    for variant in variants:
+        if variant.name in known:
+            continue
+        cost = measure_cost(*plan(merge(base, variant.settings), workspace))
+        known[variant.name] = asdict(cost)
+        workspace.reporter.say(f"{variant.name}: {1000 * cost.step:.0f} ms per step")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, f"{json.dumps(known, indent=1)}\n".encode())
+    return {variant.name: Cost(**known[variant.name]) for variant in variants}
+
+
+class _Clock(Callback):
+    """Measures steps, each with loading its batch and averaging the weights, and validations."""
+
+    def __init__(self) -> None:
+        self.steps: list[float] = []
+        self.validations: list[float] = []
+        self._start: float | None = None  # of the current step or validation
+
+    def on_train_batch_start(self, *given: Any) -> None:
+        self._end(self.steps)
+        self._start = _now()
+
+    def on_validation_start(self, *given: Any) -> None:
+        self._end(self.steps)
+        self._start = _now()
+
+    def on_validation_end(self, *given: Any) -> None:
+        self._end(self.validations)
+
+    def _end(self, times: list[float]) -> None:
+        if self._start is not None:
+            times.append(_now() - self._start)
+        self._start = None
+
+
+def _now() -> float:
+    if not torch.cuda.is_available():
+        return time.process_time()
+    torch.cuda.synchronize()
+    return time.perf_counter()

@@ -1,0 +1,70 @@
+"""The model that a training starts with: a new one, or one with the weights of another."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from eigenformer.config import RunConfig
+from eigenformer.model_folder import load_model
+from eigenformer.models import Model, build_model
+from eigenformer.targets import Target
+from eigenformer.training.planning import check_start
+from eigenformer.training.run_folder import RunError
+from eigenformer.training.seeding import derived_seed
+
+
+def new_model(
+    config: RunConfig, target: Target, targets: np.ndarray
+) -> tuple[Model, Target, list[str]]:
+    """Returns the model to train, its target, and messages for the user.
+
+    If ``config.start`` is set, the weights are copied from the model in that folder. An encoder
+    is copied only if its settings are the same. The head, and with it the standardisation of the
+    targets, is copied only if the task is the same.
+
+    Args:
+        config: The settings of the run.
+        target: What is predicted.
+        targets: The training targets. The initial bias of the head may be computed from them.
+    """
+    torch.manual_seed(derived_seed(config.seed, "weights"))
+    model = build_model(config.model, config.backend)
+    if config.training.initial_bias == "targets":
+        start_at_targets(model, target, targets)
+    if config.start is None:
+        return model, target, []
+    source, card = load_model(config.start)
+    check_start(config.start, card.architecture, config.model.kind)
+    same_task = card.target is not None and card.target.same_as(target)
+    fresh = [] if same_task else ["head"]
+    for part in ("node_encoder", "edge_encoder"):
+        if getattr(card.architecture, part) != getattr(config.model, part):
+            fresh.append(part)
+    theirs, ours = card.architecture.to_dict(), config.model.to_dict()
+    differences = ", ".join(
+        f"model.{name} is {theirs.get(name)}, expected {ours[name]}"
+        for name in ours
+        if theirs.get(name) != ours[name] and name not in (*fresh, "out_channels")
+    )
+    own = model.state_dict()
+    taken = {k: v for k, v in source.state_dict().items() if k.split(".")[0] not in fresh}
+    for name, tensor in taken.items():
+        if name not in own or own[name].shape != tensor.shape:
+            raise RunError(f"{config.start}: the model does not match the settings: {differences}")
+    for name in own:
+        if name not in taken and name.split(".")[0] not in fresh:
+            raise RunError(f"{config.start}: the model does not match the settings: {differences}")
+    model.load_state_dict({**own, **taken})
+    if same_task and card.target is not None:
+        target = card.target.judged(target.judged_by)
+    said = f"starting from {config.start}"
+    return model, target, [f"{said}; newly initialised: {', '.join(fresh)}" if fresh else said]
+
+
+@torch.no_grad()
+def start_at_targets(model: Model, target: Target, targets: np.ndarray) -> None:
+    """Sets the bias of a model's head to the constant prediction that fits the targets."""
+    bias = target.initial_bias(targets)
+    if bias is not None and model.output_bias is not None:
+        model.output_bias.copy_(bias)

@@ -1,0 +1,1 @@
+"""Inputs that once broke something: each has to be answered with one sentence, quickly."""

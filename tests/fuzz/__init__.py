@@ -1,0 +1,1 @@
+"""Mutated inputs for all readers and commands: ``python -m tests.fuzz`` or ``make fuzz``."""

@@ -1,0 +1,161 @@
+"""Compiles every kernel ahead of time, without a GPU, and reads what it needs of one.
+
+python -m tests.kernels.triton.compiling    prints the table of docs/performance.md
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from eigenformer.kernels.triton import backward, edges, forward
+from eigenformer.kernels.triton.launch import REGISTERS, THREADS
+from eigenformer.kernels.triton.layout import BLOCK
+from eigenformer.kernels.triton.tiles import FREQUENCIES
+
+TARGETS = {
+    "sm_80": GPUTarget("cuda", 80, 32),
+    "sm_90": GPUTarget("cuda", 90, 32),
+    "gfx942": GPUTarget("hip", "gfx942", 64),
+}
+SHARED_MEMORY = {"sm_80": 163 * 1024, "sm_90": 227 * 1024, "gfx942": 64 * 1024}
+"""Shared memory that a program may have, in bytes."""
+
+INTEGERS = [
+    "blocks",
+    "first_node",
+    "first_frequency",
+    "node_graph",
+    "first_edge",
+    "edge_source",
+    "edge_target",
+    "edge_kind",
+]
+LONG_INTEGERS = [
+    "first_entry",
+    "first_part",
+    "first_part_of_graph",
+    "by_kind",
+    "first_of_kind",
+    "seed",
+]
+NUMBERS = [
+    "heads",
+    "channels",
+    "segments",
+    "piece_steps",
+    "edge_steps",
+    "threshold",
+    "nodes",
+    "factors",
+    "edges",
+    "splits",
+]
+
+Specialisation = tuple[str, Any, dict[str, Any]]
+"""The name of a kernel, the kernel, and its constants."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a compiled kernel needs: registers of a thread, and bytes."""
+
+    registers: int
+    spilled: int
+    shared: int
+    assembly: str
+
+
+def specialisations(channels: tuple[int, ...] = (16,)) -> Iterator[Specialisation]:
+    """Yields every kernel with everything that it can be compiled for."""
+    block: dict[str, Any] = {"BLOCK": BLOCK}
+    tiles = {"attend": forward.attend, "rows": backward.rows, "columns": backward.columns}
+    switches = (False, True)
+    for wide in channels:
+        size = {**block, "CHANNELS": wide}
+        for psi, dropout, logits, values in product((0, 1, 2), switches, switches, switches):
+            given = {"PSI": psi, "DROPOUT": dropout, "EDGES": logits or values, **size}
+            given |= {"EDGE_LOGITS": logits, "EDGE_VALUES": values}
+            yield from ((name, kernel, given) for name, kernel in tiles.items())
+        for factors in switches:
+            for dropout in switches:
+                yield "messages", edges.messages, {"FACTORS": factors, "DROPOUT": dropout, **size}
+            yield "products", edges.products, {"FACTORS": factors, **size}
+            for logits, values in ((True, True), (True, False), (False, True)):
+                given = {"FACTORS": factors, "EDGE_LOGITS": logits, "EDGE_VALUES": values, **size}
+                yield "sums", edges.sums, given
+    yield "sum_importance", backward.sum_importance, block
+    yield "norms", forward.norms, {"FREQUENCIES": FREQUENCIES, **block}
+
+
+def compile_for(target: str, kernel: Any, constants: dict[str, Any]) -> Needs:
+    """Compiles a kernel to PTX and a cubin, or to AMD's code object."""
+    types = dict.fromkeys(INTEGERS, "*i32") | dict.fromkeys(LONG_INTEGERS, "*i64")
+    types |= dict.fromkeys(NUMBERS, "i32") | {"scale": "fp32", "keep_scale": "fp32"}
+    types |= dict.fromkeys(constants, "constexpr")
+    signature = {name: types.get(name, "*fp32") for name in kernel.arg_names}
+    gpu = TARGETS[target]
+    options = {"num_warps": THREADS // gpu.warp_size, "num_stages": 1}
+    if gpu.backend == "cuda":
+        options["maxnreg"] = REGISTERS
+    found = triton.compile(ASTSource(kernel, signature, constants), target=gpu, options=options)
+    if gpu.backend == "cuda":
+        assert found.asm["cubin"]
+        return Needs(*_of_cubin(found.asm["cubin"]), found.metadata.shared, found.asm["ptx"])
+    assert found.asm["hsaco"]
+    text = found.asm["amdgcn"]
+    names = ("vgpr_count", "private_segment_fixed_size")
+    used, spilled = (_number(rf"\.{name}:\s+(\d+)", text) for name in names)
+    return Needs(used, spilled, found.metadata.shared, text)
+
+
+def _of_cubin(cubin: bytes) -> tuple[int, int]:
+    """Returns registers, and bytes of the stack, which only spilled registers use."""
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [str(tool), "-res-usage", file.name]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return _number(r"REG:(\d+)", text), _number(r"STACK:(\d+)", text) + _number(
+        r"LOCAL:(\d+)", text
+    )
+
+
+def _number(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    assert found is not None, pattern
+    return int(found[1])
+
+
+def table(channels: tuple[int, ...]) -> Iterator[str]:
+    """Yields a table of the most that any specialisation of each kernel needs."""
+    yield "| kernel | channels | " + " | ".join(TARGETS) + " |"
+    yield "| --- |" + " --- |" * (1 + len(TARGETS))
+    found: dict[tuple[str, Any], dict[str, list[Needs]]] = {}
+    for name, kernel, constants in specialisations(channels):
+        row = found.setdefault((name, constants.get("CHANNELS", "")), {})
+        for target in TARGETS:
+            row.setdefault(target, []).append(compile_for(target, kernel, constants))
+    for (name, wide), row in found.items():
+        cells = []
+        for needs in row.values():
+            most = (max(getattr(x, of) for x in needs) for of in ("registers", "spilled", "shared"))
+            cells.append(", ".join(map(str, most)))
+        yield f"| `{name}` | {wide} | " + " | ".join(cells) + " |"
+
+
+if __name__ == "__main__":
+    for line in table(tuple(map(int, sys.argv[1:])) or (16,)):
+        print(line, flush=True)

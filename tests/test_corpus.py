@@ -1,0 +1,54 @@
+"""Every input of the corpus is answered with a sentence, within seconds and without an accident."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from eigenformer.cli import main
+from tests.corpus.cases import CASES
+from tests.data.exploits import MARKER
+from tests.fuzz import seeds
+
+_SLOWEST = 10.0
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table and a run."""
+    folder = tmp_path_factory.mktemp("desk")
+    seeds.prepare(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_is_answered(
+    name: str,
+    desk: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    case = CASES[name]
+    shutil.copytree(desk / "run", tmp_path / "run")
+    shutil.copy(desk / "m.csv", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EIGENFORMER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("EIGENFORMER_RAW_DIR", raising=False)
+    case.write(tmp_path)
+    start = time.process_time()
+    try:
+        code = main(case.command.split())
+    except SystemExit as stop:  # argparse
+        code = stop.code
+    seconds = time.process_time() - start
+    said = "".join(capfd.readouterr())
+    assert case.says in said
+    assert code == case.code
+    assert "Traceback" not in said
+    assert "--debug" not in said  # how the command line marks an accident
+    assert not (tmp_path / MARKER).exists()
+    assert seconds < _SLOWEST
