@@ -9,9 +9,11 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from eigenformer import EigenformerConfig, LaplacianSpectrum
-from eigenformer.config import EmbeddingSpec
+from eigenformer.config import EmbeddingSpec, load_preset, presets
 
 NODE_TYPES, EDGE_TYPES = 22, 4
+EIGENFORMERS = [name for name in presets() if load_preset(name).model.kind == "eigenformer"]
+"""The presets that are Eigenformers."""
 
 
 def graph(num_nodes: int, edges: list[tuple[int, int]], dtype: torch.dtype = torch.float32) -> Data:

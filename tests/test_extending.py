@@ -132,9 +132,9 @@ def _add_network(package: Path) -> None:
     first = "from __future__ import annotations\n"
     imports = imports.replace("from eigenformer.training.in_memory import fit_in_memory\n", "")
     (package / "models" / "deep_sets.py").write_text(f"{first}{imports}{more}\n\n{module}\n")
-    union = "ModelConfig = EigenformerConfig | "
-    added = f"@dataclass(frozen=True)\n{settings}{union}DeepSetsConfig | "
-    _edit(package / "config" / "model.py", union, added)
+    union = "ModelConfig = (\n"
+    added = f"@dataclass(frozen=True)\n{settings}{union}    DeepSetsConfig\n    | "
+    _edit(package / "config" / "networks.py", union, added)
 
 
 def _add_target(package: Path) -> None:

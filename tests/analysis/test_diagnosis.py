@@ -12,7 +12,7 @@ import torch
 from eigenformer.analysis.diagnosis import diagnose, diagnosis_table
 from eigenformer.analysis.explanation import attention_of
 from eigenformer.analysis.matches import untrained
-from eigenformer.config import load_preset, presets
+from eigenformer.config import load_preset
 from eigenformer.data import GraphDataset
 from eigenformer.data.fields import Field
 from eigenformer.data.sbm import pattern
@@ -22,6 +22,7 @@ from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.targets import LabelTarget, NumberTarget
 from eigenformer.training.data_module import EpochBatches
 from eigenformer.training.modes import batch_norms
+from tests.graphs import EIGENFORMERS
 
 OUTPUTS = LabelTarget(level="node", kind="multilabel")
 
@@ -163,7 +164,7 @@ def test_the_model_and_the_random_numbers_stay_as_they_are(model, dataset, train
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
-@pytest.mark.parametrize("name", presets())
+@pytest.mark.parametrize("name", EIGENFORMERS)
 def test_every_parameter_belongs_to_a_part(name):
     options = {"layers": 1, "norm_affine": True, "degree_scaler": "per_layer"}
     model = Eigenformer(load_preset(name).model.replace(**options))

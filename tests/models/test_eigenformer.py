@@ -5,10 +5,10 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
-from eigenformer import Eigenformer, LaplacianSpectrum, load_preset, presets
+from eigenformer import Eigenformer, LaplacianSpectrum, load_preset
 from eigenformer.config import CategoricalSpec, LinearSpec, OnesSpec
 from eigenformer.frequencies import sample_frequencies
-from tests.graphs import graph, named_graphs, random_batch, random_graph, small_config
+from tests.graphs import EIGENFORMERS, graph, named_graphs, random_batch, random_graph, small_config
 
 # The parameter counts of the specification; all but two are printed in the paper.
 COUNTS = {
@@ -35,7 +35,7 @@ def test_parameter_counts(preset):
     paper = load_preset(preset).paper
     misprinted = preset in ("zinc-feat", "peptides-func-feat")
     assert (paper.parameters == COUNTS[preset]) != misprinted
-    assert set(COUNTS) == {name for name in presets() if not load_preset(name).variant_of}
+    assert set(COUNTS) == {name for name in EIGENFORMERS if not load_preset(name).variant_of}
 
 
 def features(preset: str, data: Data) -> Data:
@@ -57,7 +57,7 @@ def learned(model: Eigenformer) -> dict[str, torch.nn.Parameter]:
     return {k: p for k, p in model.named_parameters() if not k.endswith("edge_logit_bias")}
 
 
-@pytest.mark.parametrize("preset", presets())
+@pytest.mark.parametrize("preset", EIGENFORMERS)
 def test_every_preset_predicts_and_learns(preset):
     graphs = [features(preset, random_graph(n)) for n in (6, 9, 11)]
     batch = next(iter(DataLoader(graphs, batch_size=3)))

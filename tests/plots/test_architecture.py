@@ -7,17 +7,18 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from eigenformer.analysis.architecture import architecture, architecture_of
-from eigenformer.config import load_preset, presets
+from eigenformer.config import load_preset
 from eigenformer.models import Eigenformer
 from eigenformer.plots import Picture
 from eigenformer.plots.architecture import draw_architecture
+from tests.graphs import EIGENFORMERS
 
 
 def parts(picture: Picture) -> list[list[str]]:
     return [[text.get_text() for text in ax.texts] for ax in picture.body.axes]
 
 
-@pytest.mark.parametrize("name", presets())
+@pytest.mark.parametrize("name", EIGENFORMERS)
 def test_presets(name: str) -> None:
     found = architecture(name)
     config = found.config

@@ -107,7 +107,8 @@ def fingerprint(bench: Bench) -> dict[str, str]:
             state = AtomicCheckpointIO().load_checkpoint(file)
             for key in ("loops",):  # what Lightning counts of its own restarts
                 state.pop(key)
-            state["callbacks"]["Recorder"].pop("seconds")
+            for times in ("seconds", "processor_seconds"):
+                state["callbacks"]["Recorder"].pop(times)
             content = pack_state(state)
         found[name] = hashlib.sha256(content).hexdigest()[:16]
     return found

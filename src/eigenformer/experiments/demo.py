@@ -57,7 +57,7 @@ def train_comparable(network: str, config: RunConfig, data: TrainingData) -> Com
     test = evaluate(
         *(model, data.dataset("test"), data.target, config.training.batch_size), (metric,)
     )
-    return Compared(NETWORK_NAMES[network], model.num_parameters(), test[metric])
+    return Compared(NETWORK_NAMES.get(network, network), model.num_parameters(), test[metric])
 
 
 def majority(data: TrainingData) -> Compared:

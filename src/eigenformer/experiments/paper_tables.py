@@ -218,5 +218,5 @@ def _label(run: Run) -> str:
     feat = " (feat.)" if getattr(preset.model, "feature_attention", False) else ""
     variant = f" {preset.variant}" if preset.variant else ""
     full = preset.original().training.epochs
-    name = NETWORK_NAMES[preset.model.kind]
+    name = NETWORK_NAMES.get(preset.model.kind, preset.model.kind)
     return f"{name}{feat}{variant}, ours" + ("" if planned == full else f", {planned} epochs")
