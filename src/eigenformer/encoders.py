@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from eigenformer.config import CategoricalSpec, EmbeddingSpec, EncoderSpec, LinearSpec
+from eigenformer.config import CategoricalSpec, EmbeddingSpec, EncoderSpec, LinearSpec, OnesSpec
 from eigenformer.ragged import name_graph
 
 
@@ -176,7 +176,9 @@ def build_encoder(spec: EncoderSpec, channels: int) -> FeatureEncoder:
         return CategoricalEncoder(channels, spec.sizes)
     if isinstance(spec, LinearSpec):
         return LinearEncoder(channels, spec.in_channels, spec.bias)
-    return OnesEncoder(channels)
+    if isinstance(spec, OnesSpec):
+        return OnesEncoder(channels)
+    raise TypeError(f"no encoder for the settings of {type(spec).__name__}")
 
 
 def checked_features(

@@ -58,7 +58,7 @@ def test_info_compares_the_checksums_of_raw_files(tmp_path, capsys):
 
 def test_info_shows_and_checks_all_spectra(tmp_path, capsys):
     cache = ("--cache-dir", tmp_path)
-    for k in ((), ("--k", 4)):
+    for k in ((), ("--num-frequencies", 4)):
         assert run("prepare", "pattern", "--size", 10, *cache, *k) == 0
     capsys.readouterr()
     assert run("info", "pattern-n10", *cache) == 0
@@ -110,7 +110,10 @@ def test_own_molecules(tmp_path, capsys):
         (("prepare", "zinc", "--size", "5"), "apply to pattern and cluster only"),
         (("info", "zinc"), "not prepared yet"),
         (("prepare", "pattern", "--size", "9", "--seed", "-1"), "seed: must not be negative"),
-        (("prepare", "pattern", "--size", "9", "--k", "0"), "num_frequencies: must be at least 1"),
+        (
+            ("prepare", "pattern", "--size", "9", "--num-frequencies", "0"),
+            "num_frequencies: must be at least 1",
+        ),
         (("prepare", "pattern", "--size", "9", "--workers", "0"), "workers: must be at least 1"),
     ],
 )
@@ -142,7 +145,11 @@ TABLE = "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 11))
 @pytest.mark.parametrize(
     ("form", "options", "message"),
     [
-        ("table", ("--no-spectra", "--k", "3"), "--num-frequencies, --workers: cannot be combined"),
+        (
+            "table",
+            ("--no-spectra", "--num-frequencies", "3"),
+            "--num-frequencies, --workers: cannot be combined",
+        ),
         ("table", ("--raw-dir", "."), "--raw-dir: for benchmarks"),
         ("table", ("--undirected",), "undirected: does not apply to a table of molecules"),
         (

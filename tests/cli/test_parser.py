@@ -13,6 +13,7 @@ from eigenformer.cli import main
         (["train", "zinc", "--layers", "3"], "--layers: unknown; use --model.layers"),
         (["train", "--modle.layers", "3"], "the nearest is 'model'"),
         (["train", "zinc", "more"], "'more': unexpected argument"),
+        (["data", "info", "zinc", "--size", "9"], "--size: an option of another subcommand"),
     ],
 )
 def test_unknown_arguments_are_named_with_the_nearest(arguments, message, capsys):

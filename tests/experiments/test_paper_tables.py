@@ -129,7 +129,7 @@ def test_the_longest_schedule_of_a_preset_counts(tmp_path: Path) -> None:
         ({"limit": 5}, "only part of the graphs"),
         ({"size": 100}, "only part of the graphs"),
         ({"state": "interrupted"}, "not finished"),
-        ({"dataset": "own.csv"}, "your own data"),
+        ({"dataset": "own.csv"}, "not the preset's data"),
         ({"test": None}, "no test result"),
     ],
 )

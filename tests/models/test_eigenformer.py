@@ -38,6 +38,11 @@ def test_parameter_counts(preset):
     assert set(COUNTS) == {name for name in EIGENFORMERS if not load_preset(name).variant_of}
 
 
+def test_the_preset_of_another_network_is_named() -> None:
+    with pytest.raises(ValueError, match="preset 'zinc-grit': not an Eigenformer but a grit"):
+        Eigenformer.from_preset("zinc-grit")
+
+
 def features(preset: str, data: Data) -> Data:
     """The features a preset's dataset would carry, on another graph."""
     model, data = load_preset(preset).model, data.clone()

@@ -22,6 +22,7 @@ from eigenformer.pages import report_page
 from eigenformer.parts import make_head
 from eigenformer.ragged import graph_of_nodes
 from eigenformer.training.module import TrainingModule
+from eigenformer.training.planning import run_name
 from eigenformer.training.run_folder import RunFolder
 from tests.training.samples import read_rows
 
@@ -214,3 +215,10 @@ def test_another_kernel_than_the_chosen_one_is_told(
     assert main([*train, *options, "--out", str(tmp_path / "run")]) == 0
     printed = capsys.readouterr().out
     assert (message in printed) if message else ("instead of" not in printed)
+
+
+def test_the_default_folder_names_another_network() -> None:
+    zinc = {"data": {"dataset": "zinc"}}
+    assert run_name({**zinc, "model": {"kind": "gin"}}) == "zinc-zinc-gin-seed0"
+    assert run_name({**zinc, "model": {"kind": "eigenformer"}}) == "zinc-zinc-seed0"
+    assert run_name({**zinc, "preset": "zinc-gps", "seed": 1}) == "zinc-zinc-gps-seed1"

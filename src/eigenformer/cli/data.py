@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--raw-dir", type=Path, help="folder of the benchmarks' raw files (or EIGENFORMER_RAW_DIR)"
     )
     prepare.add_argument(
-        "--num-frequencies", "--k", type=int, metavar="K",
+        "--num-frequencies", type=int, metavar="K",
         help="keep the K lowest frequencies (default: all)",
     )  # fmt: skip
     prepare.add_argument("--no-spectra", action="store_true", help="build only the archive")

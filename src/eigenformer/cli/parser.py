@@ -23,6 +23,8 @@ class Parser(argparse.ArgumentParser):
             return f"'{rest[0]}': unexpected argument"
         given = options[0].partition("=")[0]
         name, known = given.lstrip("-"), self.options()
+        if name in known:
+            return f"{given}: an option of another subcommand of {self.prog}"
         for option in sorted(known):
             if option.endswith(f".{name.replace('-', '_')}"):
                 return f"{given}: unknown; use --{option}"

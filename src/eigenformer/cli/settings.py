@@ -11,6 +11,7 @@ from eigenformer.cli.config_file import fitted, read_config_file
 from eigenformer.config import ConfigError, RunConfig, Settings, merge, parse_yaml
 from eigenformer.config.settings import alternatives, setting_types
 from eigenformer.limits import Limits
+from eigenformer.options import Backend
 from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ _PLACES = {
     "patience": "patience",
     "start": "start",
 }
-# Former names of settings, which are still accepted as options.
-_ALIASES = {"data.frequencies": "data.num_frequencies"}
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +118,7 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--machines", type=int, help="number of machines")
     group.add_argument("--precision", help="numerical precision: 32, 64, bf16 or 16")
     group.add_argument(
-        "--backend", help="how attention is computed: auto, native, torch or literal"
+        "--backend", help=f"how attention is computed: {', '.join(get_args(Backend))}"
     )
     for name, annotation in _dotted():
         # No default, because None is a valid value.
@@ -184,7 +183,7 @@ def settings_of(arguments: argparse.Namespace, reporter: Reporter | None = None)
             _put(changes, place, given[option])
     for name, _ in _dotted():
         if name in given:
-            _put(changes, _ALIASES.get(name, name), given[name])
+            _put(changes, name, given[name])
     if given.get("config") is None:
         return changes
     path = given["config"]
@@ -199,9 +198,6 @@ def _dotted() -> Iterator[tuple[str, Any]]:
             yield f"{section}.{name}", annotation
             for part, kind in _inside(annotation).items():
                 yield f"{section}.{name}.{part}", kind
-    for alias, name in _ALIASES.items():
-        section, _, setting = name.partition(".")
-        yield alias, _inside(sections[section])[setting]
 
 
 def _inside(annotation: Any) -> dict[str, Any]:

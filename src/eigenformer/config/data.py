@@ -229,7 +229,7 @@ def with_kind(values: Mapping[str, Any], benchmarks: Container[str]) -> dict[str
         if (tuple(value) if isinstance(value, list) else value) != defaults[name]:
             if benchmark:
                 raise ConfigError(f"data.{name}: for your own data; '{dataset}' is a benchmark")
-            raise ConfigError(f"data.{name}: for pattern and cluster only")
+            raise ConfigError(f"data.{name}: for pattern and cluster only, not for '{dataset}'")
     return {**values, "kind": "benchmark" if benchmark else "own"}
 
 

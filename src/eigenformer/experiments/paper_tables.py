@@ -95,7 +95,7 @@ def _why_not(run: Run) -> str | None:
         return "not a preset"
     preset = load_preset(summary["preset"])
     if summary.get("dataset") != preset.dataset:
-        return "your own data"
+        return "not the preset's data"
     if summary.get("limit") is not None or summary.get("size") is not None:
         return "only part of the graphs"
     if not isinstance(summary.get("test"), int | float):

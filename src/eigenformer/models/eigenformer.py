@@ -131,7 +131,11 @@ class Eigenformer(Model):
     def from_preset(cls, name: str, backend: Backend = "auto", **changes: Any) -> Self:
         """Builds the model of a preset, with new weights; ``changes`` override its settings."""
         config = load_preset(name).model.replace(**changes)
-        assert isinstance(config, EigenformerConfig)
+        if not isinstance(config, EigenformerConfig):
+            raise ValueError(
+                f"preset '{name}': not an Eigenformer but a {config.title}; use "
+                f"build_model(load_preset('{name}').model)"
+            )
         return cls(config, backend)
 
     def parts(self) -> Parts:

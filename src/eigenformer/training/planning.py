@@ -105,8 +105,11 @@ def plan(
 def run_name(wanted: Mapping[str, Any]) -> str:
     """Returns the name of the folder of a run with these settings."""
     wanted = _with_kind(wanted)
-    name = _data_config(wanted["data"]).name
-    return f"{name}-{_preset_name(wanted)}-seed{wanted.get('seed', 0)}"
+    name, preset = _data_config(wanted["data"]).name, _preset_name(wanted)
+    kind = wanted.get("model", {}).get("kind", "")
+    if preset in presets() and kind == load_preset(preset).model.kind:
+        kind = ""  # the preset says it
+    return "-".join(filter(None, (name, preset, kind, f"seed{wanted.get('seed', 0)}")))
 
 
 def check_fit(model: NetworkConfig, data: TrainingData, name: str) -> None:
