@@ -10,10 +10,12 @@ import pytest
 
 from eigenformer.cli import main
 from tests.corpus.cases import CASES
+from tests.corpus.runs import ELSEWHERE, RUNS
 from tests.data.exploits import MARKER
 from tests.fuzz import seeds
 
 _SLOWEST = 10.0
+ALL = {**CASES, **RUNS}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ALL)
 def test_every_case_is_answered(
     name: str,
     desk: Path,
@@ -32,19 +34,20 @@ def test_every_case_is_answered(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    case = CASES[name]
+    case = ALL[name]
     shutil.copytree(desk / "run", tmp_path / "run")
     shutil.copy(desk / "m.csv", tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EIGENFORMER_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("EIGENFORMER_RAW_DIR", raising=False)
-    case.write(tmp_path)
+    held = case.write(tmp_path)  # until the command has ended
     start = time.process_time()
     try:
         code = main(case.command.split())
     except SystemExit as stop:  # argparse
         code = stop.code
     seconds = time.process_time() - start
+    del held
     said = "".join(capfd.readouterr())
     assert case.says in said
     assert code == case.code
@@ -52,3 +55,10 @@ def test_every_case_is_answered(
     assert "--debug" not in said  # how the command line marks an accident
     assert not (tmp_path / MARKER).exists()
     assert seconds < _SLOWEST
+    assert case.check(tmp_path)
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_no_command_shows_has_a_test(name: str) -> None:
+    file, _, test = ELSEWHERE[name].partition("::")
+    assert f"def {test}" in (Path(__file__).parent / file).read_text("utf-8")

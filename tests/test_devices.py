@@ -35,7 +35,7 @@ def _config(**settings: object) -> RunConfig:
 
 @pytest.mark.parametrize("name", ["meta", "xpu", "cudo", "cuda:", "cuda:one", "cpu:0", ""])
 def test_only_devices_that_the_package_computes_on(name: str) -> None:
-    with pytest.raises(ValueError, match=r"unknown; the nearest is .* \(known: auto, cpu, cuda, c"):
+    with pytest.raises(ValueError, match=r"unknown.* \(known: auto, cpu, cuda, c"):
         check_device(name)
     with pytest.raises(ConfigError, match=f"device: '{name}': unknown"):
         _config(device=name)

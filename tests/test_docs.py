@@ -64,3 +64,15 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
         assert main(command) == 0, command
     assert len((tmp_path / "runs" / "predictions.csv").read_text().splitlines()) == 9
     assert "</html>" in (tmp_path / "runs" / "explain.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_no_line_of_prose_scrolls(page):
+    """Tables, their titles, code, pictures and the generated page may have longer lines."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.S | re.M)
+    long = [
+        line
+        for line in prose.splitlines()
+        if len(line) > 100 and not line.startswith(("|", "!", "**Test"))
+    ]
+    assert not long or page.name == "settings.md"

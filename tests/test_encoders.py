@@ -66,3 +66,14 @@ def test_problems_are_found():
     assert problem(embedding, torch.tensor([9], dtype=torch.uint16))[0] == [0]
     assert "3 features, the encoder expects 2" in problem(linear, torch.zeros(1, 3))[1]
     assert "complex" in problem(linear, torch.zeros(1, 2, dtype=torch.complex64))[1]
+
+
+def test_examples_fit_their_encoder():
+    for encoder in (EmbeddingEncoder(6, 4, 3), CategoricalEncoder(5, [3, 2]), LinearEncoder(6, 3)):
+        features = encoder.example(50)
+        assert features is not None
+        assert encoder.invalid(features) is None
+        assert encoder(features).shape[0] == 50
+    assert OnesEncoder(3).example(50) is None
+    assert set(EmbeddingEncoder(6, 4, 3).example(200).tolist()) == {1, 2, 3}  # 0 means "no edge"
+    assert EmbeddingEncoder(6, 1, 3).example(2).tolist() == [0, 0]

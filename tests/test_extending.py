@@ -173,7 +173,7 @@ def test_a_benchmark_is_one_file_and_a_row(output: str) -> None:
 
 
 def test_a_part_a_network_and_a_target_likewise(output: str) -> None:
-    assert "model: deep_sets, preset zinc, " in output
+    assert "model: deep_sets, preset molecules, " in output
     assert len(re.findall(r"^test mae [\d.]+ \(10 graphs\)$", output, re.M)) == 3
     assert "task: graph mean_variance (y)\n" in output
     assert "\nsmiles,y,predicted_y,deviation_y,reason\n" in f"\n{output}"

@@ -29,7 +29,7 @@ def parts(batch: Data) -> list[Tensor]:
     """The weights of each graph."""
     ragged = RaggedGraphs.from_data(batch)
     assert ragged.frequency_weights is not None
-    return list(ragged.frequency_weights.split(list(ragged.frequencies)))
+    return list(ragged.frequency_weights.split(list(ragged.num_frequencies)))
 
 
 @pytest.mark.parametrize("fraction", [0.2, 0.5, 0.81, 1.0])

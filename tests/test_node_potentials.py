@@ -18,7 +18,7 @@ from tests.graphs import graph, named_graphs, random_graph, small_config
 def literal(module: NodePotentials, graphs: RaggedGraphs) -> torch.Tensor:
     """Σ_k u_k[i]² φ(λ_k), node by node."""
     rows, entry, frequency = [], 0, 0
-    for n, k in zip(graphs.sizes, graphs.frequencies, strict=True):
+    for n, k in zip(graphs.sizes, graphs.num_frequencies, strict=True):
         u = graphs.eigenvectors[entry : entry + n * k].view(n, k)
         values = graphs.eigenvalues[frequency : frequency + k]
         for i in range(n):

@@ -13,7 +13,7 @@ from tests.graphs import edge_lists, graph, named_graphs, random_batch
 def test_reads_a_batch(dtype):
     graphs = list(named_graphs(dtype).values())
     ragged = RaggedGraphs.from_data(Batch.from_data_list(graphs))
-    assert ragged.sizes == ragged.frequencies == tuple(g.num_nodes for g in graphs)
+    assert ragged.sizes == ragged.num_frequencies == tuple(g.num_nodes for g in graphs)
     assert ragged.eigenvalues.dtype == dtype
     assert torch.equal(ragged.node_graph, Batch.from_data_list(graphs).batch)
 
@@ -106,5 +106,5 @@ def test_a_spectrum_of_k_frequencies_batches():
     transform = LaplacianSpectrum(num_frequencies=4)
     graphs = [transform(g) for g in (graph(3, [(0, 1)]), graph(9, [(i, i + 1) for i in range(8)]))]
     ragged = RaggedGraphs.from_data(Batch.from_data_list(graphs))
-    assert ragged.frequencies == (3, 4)
-    assert RaggedGraphs.from_data(graphs[1]).frequencies == (4,)
+    assert ragged.num_frequencies == (3, 4)
+    assert RaggedGraphs.from_data(graphs[1]).num_frequencies == (4,)

@@ -20,7 +20,7 @@ from eigenformer.training.run_folder import METRICS, RunFolder
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 RUNS = [run.path.name for run in find_runs(RESULTS) if run.path.parent == RESULTS]
-SHIPPED = ("zinc", "zinc-plus", "pattern-plus")  # with their weights
+SHIPPED = ("zinc", "zinc-plus", "pattern-plus", "cluster-plus")  # with their weights
 ABLATION = RESULTS / "ablation-frequencies"
 
 
@@ -85,8 +85,9 @@ def test_the_short_runs_are_as_the_docs_say() -> None:
     [
         ("zinc", 0.14),
         ("zinc-plus", 0.14),
-        # Generates all graphs of PATTERN and their spectra.
+        # They generate all graphs and their spectra.
         pytest.param("pattern-plus", 0.865, marks=pytest.mark.slow),
+        pytest.param("cluster-plus", 0.77, marks=pytest.mark.slow),
     ],
 )
 def test_a_shipped_model_is_as_good_as_its_run_says(

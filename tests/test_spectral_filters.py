@@ -22,7 +22,7 @@ def literal(module: SpectralFilters, x: torch.Tensor, graphs: RaggedGraphs) -> t
     """W ‖_c Σ_j Σ_k u_k[i] u_k[j] φ^c(λ_k) x_j, pair by pair."""
     rows, entry, frequency, node = [], 0, 0, 0
     filters = module.phi.heads
-    for n, k in zip(graphs.sizes, graphs.frequencies, strict=True):
+    for n, k in zip(graphs.sizes, graphs.num_frequencies, strict=True):
         u = graphs.eigenvectors[entry : entry + n * k].view(n, k)
         phi = module.phi(graphs.eigenvalues[frequency : frequency + k].expand(filters, k))
         if graphs.frequency_weights is not None:

@@ -51,22 +51,6 @@ def stop():
         signal.signal(number, handler)
 
 
-def test_a_signal_waits_for_the_end_of_a_write(stop):
-    done = []
-
-    def write() -> None:
-        with stop.postponed():
-            signal.raise_signal(signal.SIGTERM)
-            with stop.postponed():
-                done.append("written")
-            done.append("closed")
-
-    with pytest.raises(KeyboardInterrupt):
-        write()
-    assert done == ["written", "closed"]
-    assert stop.asked
-
-
 def test_only_the_first_signal_interrupts(stop):
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)

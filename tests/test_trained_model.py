@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -19,12 +20,16 @@ from eigenformer.config import (
     MessagePassingConfig,
     OwnData,
 )
-from eigenformer.data import DataError, Workspace
+from eigenformer.data import DataError, GraphArchive, Workspace, featurizer
+from eigenformer.data.batching import GraphDataset
+from eigenformer.data.molecules import molecule_archive
+from eigenformer.data.spectra import memory_spectra
 from eigenformer.model_folder import ModelCard, ModelFolderError, read_card, save_model
 from eigenformer.models import build_model
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.targets import NumberTarget
 from eigenformer.trained_model import TrainedModel
+from eigenformer.training.predicting import predict_batches
 
 SMALL = [
     *("--epochs", "2", "--batch-size", "16", "--threads", "1"),
@@ -62,7 +67,7 @@ def test_an_own_folder_called_zinc_is_own_data_everywhere(
     for name in ("model.json", "model.safetensors"):
         shutil.copy(tmp_path / "run" / name, tmp_path / "alone")
     assert read_card("alone").data == OwnData(dataset="zinc")
-    assert read_card("alone").input_format == InputFormat(featurizer="ogb")
+    assert read_card("alone").input_format == InputFormat()
     assert main(["evaluate", "alone", "--data", "./zinc", "--split", "test"]) == 0
     assert capsys.readouterr().out.splitlines()[-3:] == known
     assert main(["predict", "alone", "./zinc", "--out", "p.csv"]) == 0
@@ -85,7 +90,7 @@ def test_a_network_without_spectra(
     assert main(["train", "--resume", "run"]) == 0
     assert main(["report", "run", "--out", "r.html"]) == 0
     assert main(["explain", "run", "test"]) == 2
-    assert "no attention to inspect" in capsys.readouterr().err
+    assert "has no spectrum-aware attention" in capsys.readouterr().err
     assert not (tmp_path / "cache" / "spectra").exists()
 
 
@@ -166,3 +171,77 @@ def test_a_backend_needs_attention() -> None:
     assert build_model(config).backend == "auto"
     with pytest.raises(ValueError, match=r"spectrum-aware attention, which gine"):
         build_model(config, "native")
+
+
+def test_the_same_molecule_gets_the_same_prediction():
+    """A thousand chiral molecules, each written in two orders of its atoms."""
+    chem = pytest.importorskip("rdkit.Chem")
+    acids = [f"N[C@@H]({side})C(=O)" for side in ("C", "CO", "CS", "C(C)C", "Cc1ccccc1", "CCSC")]
+    acids += [text.replace("@@", "@") for text in acids[:4]]
+    ends = ("O", "OC", "N", "N1C[C@H](F)C[C@H]1C", "O[C@H]1CCC[C@@H]1Cl", "N/C=C/C", "[O-]")
+    ends += ("NC[C@](F)(Cl)C", "OC[P@](=O)(C)N", "N[S@](=O)C")
+    texts = [f"{a}{b}{c}" for a in acids for b in acids for c in ends]
+    assert len(texts) == 1000
+    random, rewritten = np.random.default_rng(0), []
+    for text in texts:
+        molecule = chem.MolFromSmiles(text)
+        order = random.permutation(molecule.GetNumAtoms()).tolist()
+        shuffled = chem.RenumberAtoms(molecule, order)
+        rewritten.append(chem.MolToSmiles(shuffled, canonical=False))
+    assert sum(a != b for a, b in zip(texts, rewritten, strict=True)) > 990
+    torch.manual_seed(0)
+    model = Eigenformer.from_preset("peptides-func-quick", layers=2, hidden_dim=16).eval()
+    make = featurizer("molecule")
+    found = []
+    for written in (texts, rewritten):
+        archive = molecule_archive([make(text) for text in written], "molecule")
+        graphs = GraphDataset(archive, memory_spectra(archive, None))
+        found.append(torch.cat([p.output for p in predict_batches(model, graphs, 100)]))
+    assert (found[0] - found[1]).abs().max() < 1e-4 * found[0].std()
+
+
+def test_graphs_that_are_not_molecules_have_no_smiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nine integers per node, as molecules have."""
+    monkeypatch.setenv("EIGENFORMER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    nodes = torch.arange(5)
+    edges = torch.stack([torch.cat([nodes, nodes.roll(1)]), torch.cat([nodes.roll(1), nodes])])
+    graphs = [
+        Data(x=torch.full((5, 9), i % 2), edge_index=edges, y=torch.tensor([[float(i)]]))
+        for i in range(20)
+    ]
+    archive = GraphArchive.from_data_list(graphs, target=NumberTarget(names=("y",)))
+    archive.save("rings")
+    assert main(["train", "rings", "--out", "run", *SMALL]) == 0
+    assert read_card("run").input_format.featurizer is None
+    Path("new.csv").write_text("smiles\nCCO\n")
+    assert main(["predict", "run", "new.csv", "--out", "p.csv"]) == 2
+    assert "the model was not trained on molecules from SMILES" in capsys.readouterr().err
+
+
+def test_raised_limits_hold_for_the_whole_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("rdkit")
+    monkeypatch.setenv("EIGENFORMER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    Path("m.csv").write_text("smiles,y\n" + "".join(f"{'C' * n}O,{n}\n" for n in range(1, 31)))
+    deep = ["--model.head_layers", "65", "--target", "y", *SMALL]
+    assert main(["train", "m.csv", *deep, "--out", "run"]) == 2
+    assert "--limits head_layers=NUMBER" in capsys.readouterr().err
+    raised = ["--limits", "head_layers=100"]
+    assert main(["train", "m.csv", *deep, *raised, "--out", "run"]) == 0
+    assert main(["train", "--resume", "run", *raised]) == 0
+    assert main(["train", "m.csv", *deep, *raised, "--from", "run", "--out", "next"]) == 0
+
+
+def test_a_folder_called_like_a_benchmark_is_mentioned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EIGENFORMER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    Path("pattern").mkdir()
+    assert main(["train", "pattern", "--data.size", "20", "--out", "run", *SMALL]) == 0
+    assert "'pattern' is the benchmark; to use the folder or file" in capsys.readouterr().err

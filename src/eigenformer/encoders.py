@@ -21,6 +21,13 @@ class FeatureEncoder(nn.Module, ABC):
     def forward(self, features: Tensor) -> Tensor:
         """Encodes the features: ``[rows, *] → [rows, d]``."""
 
+    def example(self, rows: int) -> Tensor | None:
+        """Returns random features that the encoder accepts, or None if it needs no features.
+
+        Only needed to measure the speed of a model on random graphs.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: has no example of its features")
+
     def invalid(self, features: Tensor) -> tuple[Tensor, str] | None:
         """Returns the invalid rows of ``features`` and the reason, or None if all are valid."""
         return None
@@ -68,6 +75,11 @@ class EmbeddingEncoder(FeatureEncoder):
         # Map the types, then look up the rows: there are fewer types than rows.
         return F.embedding(features.reshape(-1).long(), self.linear(self.embedding.weight))
 
+    def example(self, rows: int) -> Tensor | None:
+        # Type 0 often means "no edge".
+        lowest = min(1, self.embedding.num_embeddings - 1)
+        return torch.randint(lowest, self.embedding.num_embeddings, (rows,))
+
     def invalid(self, features: Tensor) -> tuple[Tensor, str] | None:
         return _invalid_types(features, [self.embedding.num_embeddings])
 
@@ -104,6 +116,9 @@ class CategoricalEncoder(FeatureEncoder):
     def forward(self, features: Tensor) -> Tensor:
         return self.embedding(features.reshape(-1, len(self.sizes)).long() + self.offsets).sum(1)
 
+    def example(self, rows: int) -> Tensor | None:
+        return torch.stack([torch.randint(size, (rows,)) for size in self.sizes], 1)
+
     def invalid(self, features: Tensor) -> tuple[Tensor, str] | None:
         return _invalid_types(features, self.sizes)
 
@@ -123,6 +138,9 @@ class LinearEncoder(FeatureEncoder):
 
     def forward(self, features: Tensor) -> Tensor:
         return self.linear(self._numbers(features))
+
+    def example(self, rows: int) -> Tensor | None:
+        return torch.rand(rows, self.linear.in_features)
 
     def factors(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
         if self.linear.in_features >= self.linear.out_features:
@@ -162,6 +180,9 @@ class OnesEncoder(FeatureEncoder):
 
     def forward(self, features: Tensor) -> Tensor:
         return self.ones.expand(features.size(0), -1)
+
+    def example(self, rows: int) -> Tensor | None:
+        return None
 
     def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
         kind = torch.zeros(len(features), dtype=torch.long, device=features.device)

@@ -13,16 +13,18 @@ from torch_geometric.data import Data
 from eigenformer.config import InputFormat, OwnData, RunConfig, load_preset
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
+from eigenformer.data.descriptors import SETS, columns
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import Field
 from eigenformer.data.molecules import featurizer, molecule_archive
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.splits import random_split
 from eigenformer.data.target_columns import in_single_precision
+from eigenformer.nearest import unknown
 from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget, Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.in_memory import fit_in_memory
-from eigenformer.training.planning import fit_trunk, of_kind
+from eigenformer.training.planning import DEFAULT_PRESET, fit_training, fit_trunk, of_kind
 from eigenformer.training.starting import new_model
 from eigenformer.training.trainer import limited_threads
 
@@ -49,13 +51,14 @@ _KNOWN = {
 class _Estimator(BaseEstimator):
     def __init__(
         self,
-        preset: str = "zinc",
-        epochs: int = 100,
-        batch_size: int = 32,
-        learning_rate: float = 1e-3,
+        preset: str = DEFAULT_PRESET,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         validation_fraction: float = 0.1,
         settings: dict[str, Any] | None = None,
-        featurizer: str = "ogb",
+        featurizer: str = "molecule",
+        descriptors: Sequence[str] = (),
         threads: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -66,6 +69,7 @@ class _Estimator(BaseEstimator):
         self.validation_fraction = validation_fraction
         self.settings = settings
         self.featurizer = featurizer
+        self.descriptors = descriptors
         self.threads = threads
         self.random_state = random_state
 
@@ -87,21 +91,25 @@ class _Estimator(BaseEstimator):
         if not isinstance(seed, int | np.integer):
             seed = int(check_random_state(seed).randint(2**31 - 1))
         archive = archive.with_field("y", Field("graph", targets, targets.dtype))
-        config = self._config(archive, target, int(seed))
+        parts = self._parts(targets, int(seed))
+        config = self._config(archive, target, len(parts[0]), int(seed))
         spectra = memory_spectra(archive) if config.model.needs.spectrum else None
-        parts = self._parts(targets, config.seed)
         train, val = (GraphDataset(archive, spectra, indices=part) for part in parts)
+        own = archive.fields.get("descriptors")
+        descriptors = None if own is None else own.values[parts[0]]
         # Leave the caller's random state unchanged.
         with torch.random.fork_rng(devices=[]), limited_threads(self.threads):
-            model, target, _ = new_model(config, target, targets[parts[0]])
+            model, target, _ = new_model(config, target, targets[parts[0]], descriptors)
             self.history_ = fit_in_memory(model, target, config, train, val)
         self.trained_ = TrainedModel(
             name=type(self).__name__,
             model=model.eval(),
             target=target,
-            input_format=InputFormat(featurizer=self.featurizer),
+            input_format=InputFormat(
+                featurizer=self.featurizer, descriptors=tuple(self.descriptors)
+            ),
             data=config.data,
-            batch_size=self.batch_size,
+            batch_size=config.training.batch_size,
         )
 
     def _predict(self, X: Graphs) -> np.ndarray:
@@ -120,7 +128,9 @@ class _Estimator(BaseEstimator):
                     stacklevel=4,
                 )
             return GraphArchive.from_data_list([_features(graph) for graph in items])
-        make, graphs = featurizer(self.featurizer), []
+        if unknown_names := columns(self.descriptors):
+            raise ValueError(unknown(f"descriptors: '{unknown_names[0]}'", unknown_names[0], SETS))
+        make, graphs = featurizer(self.featurizer, descriptors=self.descriptors), []
         for place, smiles in enumerate(items):
             try:
                 if not isinstance(smiles, str):
@@ -140,21 +150,25 @@ class _Estimator(BaseEstimator):
         # With too few graphs to hold any out, the best epoch is chosen on the training graphs.
         return (train, val) if len(val) else (usable, usable)
 
-    def _config(self, archive: GraphArchive, target: Target, seed: int) -> RunConfig:
+    def _config(self, archive: GraphArchive, target: Target, graphs: int, seed: int) -> RunConfig:
         preset = load_preset(self.preset)
         settings = self.settings or {}
         trunk = of_kind(preset.model, settings.get("kind", preset.model.kind))
         model = fit_trunk(trunk, archive, target)
-        training = preset.training.with_epochs(self.epochs).replace(
-            batch_size=self.batch_size, learning_rate=float(self.learning_rate)
-        )
+        given = {
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+        }
+        changes = {name: value for name, value in given.items() if value is not None}
         return RunConfig.from_dict(
             {
                 "data": OwnData(dataset="in memory"),
                 "preset": self.preset,
                 "model": {**model.to_dict(), **settings},
-                "training": training,
+                "training": fit_training(preset, changes, graphs, target),
                 "seed": seed,
+                "patience": preset.patience,
             }
         )
 
@@ -163,14 +177,15 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
     """Predicts numbers for graphs or molecules, with the interface of scikit-learn's regressors.
 
     Args:
-        preset: The trunk of the model: the preset of one of the paper's models.
-        epochs: Number of training epochs.
-        batch_size: Graphs per training step.
-        learning_rate: The peak learning rate.
+        preset: The settings of the model and its training: a preset.
+        epochs: Number of training epochs (default: the preset's, by the number of graphs).
+        batch_size: Graphs per training step (default: the preset's).
+        learning_rate: The peak learning rate (default: the preset's).
         validation_fraction: The fraction of the graphs that is held out to choose the best epoch.
         settings: Model settings that override the preset, for example ``{"layers": 4}``, or
             ``{"kind": "gine"}`` for another network of the same size.
-        featurizer: How SMILES become graphs: ``ogb`` or ``zinc``.
+        featurizer: How SMILES become graphs: ``molecule``, ``ogb`` or ``zinc``.
+        descriptors: Numbers beside the graphs of SMILES: ``rdkit2d``, ``morgan``.
         threads: Number of PyTorch threads (default: PyTorch's own choice).
         random_state: The seed of everything random, or a generator to draw it from.
     """

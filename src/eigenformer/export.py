@@ -24,6 +24,8 @@ class SingleGraph(nn.Module):
 
     def __init__(self, model: Eigenformer) -> None:
         super().__init__()
+        if model.config.num_descriptors:
+            raise ValueError("a model with descriptors beside the graph cannot be exported")
         self.model = model
 
     def forward(
@@ -42,7 +44,7 @@ class SingleGraph(nn.Module):
         adjacency = (adjacency | adjacency.T) & ~torch.eye(n, dtype=torch.bool, device=x.device)
         graphs = RaggedGraphs(
             sizes=(n,),
-            frequencies=(eigenvalues.size(0),),
+            num_frequencies=(eigenvalues.size(0),),
             eigenvalues=eigenvalues,
             eigenvectors=eigenvectors.flatten(),
             edge_index=edge_index,

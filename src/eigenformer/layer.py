@@ -16,6 +16,7 @@ from eigenformer.feed_forward import FeedForward
 from eigenformer.kernels import AttentionKernel, PhiTable, make_kernel
 from eigenformer.parts import (
     Part,
+    describe,
     make_feed_forward,
     make_local_branch,
     make_norm,
@@ -131,7 +132,7 @@ class EigenformerLayer(nn.Module):
         self._adds_in_place = isinstance(self.ffn, FeedForward)
 
     def reset_parameters(self) -> None:
-        """Draws new initial weights."""
+        """Initialises all weights anew."""
         self.attention.reset_parameters()
         parts = self.local, self.filters, self.degree_scaler, *self.norms, self.ffn
         for part in parts:
@@ -142,6 +143,16 @@ class EigenformerLayer(nn.Module):
     def norms(self) -> tuple[nn.Module, ...]:
         """The norm after the attention and, if there is one, after the feed-forward network."""
         return (self.norm1,) if self.norm2 is None else (self.norm1, self.norm2)
+
+    def described(self) -> dict[str, tuple[str, ...]]:
+        """Returns the exchangeable parts in words, line by line; empty for a missing part."""
+        parts = {
+            "norm": self.norm1,
+            "feed_forward": self.ffn,
+            "local_branch": self.local,
+            "filters": self.filters,
+        }
+        return {name: () if part is None else describe(part) for name, part in parts.items()}
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """Returns the parameters of each part. The list of a missing part is empty."""
@@ -158,7 +169,7 @@ class EigenformerLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        graphs: AttentionKernel | Data,
+        kernel: AttentionKernel | Data,
         edge_attr: Tensor | Edges | None = None,
         degree_scale: Tensor | None = None,
         return_attention: bool = False,
@@ -169,38 +180,38 @@ class EigenformerLayer(nn.Module):
 
         Takes the same arguments as :class:`SpectrumAwareAttention`. A layer without its own degree
         scaler takes ``degree_scale`` from a :class:`DegreeScaler` that several layers share.
-        ``importance`` is that of the filters, if ``graphs.importances`` evaluated several layers
+        ``importance`` is that of the filters, if ``kernel.importances`` evaluated several layers
         together.
         """
-        if isinstance(graphs, Data):
-            structure = RaggedGraphs.from_data(graphs, x.dtype)
-            graphs = make_kernel(structure, self.attention.backend, self.attention.request())
+        if isinstance(kernel, Data):
+            graphs = RaggedGraphs.from_data(kernel, x.dtype)
+            kernel = make_kernel(graphs, self.attention.backend, self.attention.request())
         check_batch_norm(self, x.size(0))
         if isinstance(edge_attr, Tensor):
-            edge_attr = Edges.of(edge_attr, graphs.graphs)
-        attended = self.attention(x, graphs, edge_attr, return_attention, table)
+            edge_attr = Edges.of(edge_attr, kernel.graphs)
+        attended = self.attention(x, kernel, edge_attr, return_attention, table)
         attended, attention = attended if return_attention else (attended, None)
         if degree_scale is None and self.degree_scaler is not None:
-            degree_scale = self.degree_scaler.scale(graphs.graphs.degrees)
+            degree_scale = self.degree_scaler.scale(kernel.graphs.degrees)
         attended = self.dropout(attended)
-        keep = self.drop_path(x, graphs.graphs)
+        keep = self.drop_path(x, kernel.graphs)
         if keep is not None:
             degree_scale = keep if degree_scale is None else degree_scale * keep
         residual = x
         if self.local is not None:
-            residual = _add(x, self.local(x, graphs.graphs, edge_attr), keep)
+            residual = _add(x, self.local(x, kernel.graphs, edge_attr), keep)
         if self.filters is not None:
-            residual = _add(residual, self.filters(x, graphs, importance), keep)
+            residual = _add(residual, self.filters(x, kernel, importance), keep)
         # Use as few passes and tensors as possible: they make up the memory of a training step.
         x = _add(residual, attended, degree_scale)
-        x = self._normalize(self.norm1, x, graphs.graphs)
-        keep = self.drop_path(x, graphs.graphs)
+        x = self._normalize(self.norm1, x, kernel.graphs)
+        keep = self.drop_path(x, kernel.graphs)
         if keep is None and self._adds_in_place:
             x = self.ffn(x).add_(x)
         else:
             x = _add(x, self.ffn(x), keep)
         if self.norm2 is not None:
-            x = self._normalize(self.norm2, x, graphs.graphs)
+            x = self._normalize(self.norm2, x, kernel.graphs)
         return x if attention is None else (x, attention)
 
     def _normalize(self, norm: nn.Module, x: Tensor, graphs: RaggedGraphs) -> Tensor:

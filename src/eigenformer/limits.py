@@ -35,6 +35,8 @@ class Limits:
         cell_length: Characters in one cell.
         smiles_length: Characters in one SMILES.
         atoms: Atoms in one molecule.
+        descriptor_atoms: Atoms in a molecule whose descriptors RDKit computes; the time of some of
+            them grows with the fourth power.
         pixels: Pixels in one picture.
         parameters: Parameters of a model.
         layers: Layers of a model.
@@ -63,6 +65,7 @@ class Limits:
     cell_length: int = 1_000_000
     smiles_length: int = 100_000
     atoms: int = 5_000
+    descriptor_atoms: int = 500
     pixels: int = 50_000_000
     parameters: int = 1_000_000_000
     layers: int = 256
@@ -75,6 +78,7 @@ class Limits:
     potential_width: int = 1_024
     ffn_width: int = 65_536
     out_channels: int = 10_000
+    num_descriptors: int = 50_000
     num_outputs: int = 10_000
     threads: int = 1_024
     workers: int = 1_024

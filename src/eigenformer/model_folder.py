@@ -1,5 +1,7 @@
 """A trained model as a folder: ``model.safetensors`` and ``model.json``, without pickles.
 
+A folder with an ``ensemble.json`` and several such folders inside it is a model as well.
+
 The weights are plain tensors. The JSON file holds everything else needed to predict: the
 architecture, how features are made, what the outputs mean, and how targets were standardised.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +29,14 @@ from eigenformer.config.old_formats import upgrade_card
 from eigenformer.files import write_atomic
 from eigenformer.limits import DEFAULT_LIMITS, LimitError, Limits
 from eigenformer.options import Backend
-from eigenformer.targets import Target
+from eigenformer.targets import Calibration, Target
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, dtype
 
     from eigenformer.models.base import Model
 
-WEIGHTS, CARD = "model.safetensors", "model.json"
+WEIGHTS, CARD, ENSEMBLE = "model.safetensors", "model.json", "ensemble.json"
 _FORMAT = 2
 
 
@@ -56,6 +58,7 @@ class ModelCard(Settings):
         seed: The seed of the training.
         epoch: The epoch that the weights come from, counted from 1.
         validation: The metric of these weights on the validation set.
+        calibration: How wrong these weights were on graphs that they were not trained on.
         format: The format version of the folder.
     """
 
@@ -68,6 +71,7 @@ class ModelCard(Settings):
     seed: int | None = None
     epoch: int | None = None
     validation: float | None = None
+    calibration: Calibration | None = None
     format: int = _FORMAT
 
     def check(self) -> None:
@@ -75,6 +79,7 @@ class ModelCard(Settings):
             raise ConfigError(f"format: {self.format}, but this version reads up to {_FORMAT}")
         if self.target is None:
             return
+        _check_calibration(self.calibration, self.target)
         outputs, width = self.architecture.out_channels, self.target.width
         if outputs != width:
             raise ConfigError(f"the model has {outputs} outputs, but its target needs {width}")
@@ -82,6 +87,61 @@ class ModelCard(Settings):
             raise ConfigError(
                 f"pooling '{self.architecture.pooling}' cannot predict {self.target.level} targets"
             )
+
+
+def _check_calibration(calibration: Calibration | None, target: Target) -> None:
+    columns = 0 if calibration is None else len(calibration.scores)
+    if columns not in (0, target.num_values):
+        raise ConfigError(f"calibration.scores: {columns} for {target.num_values} targets")
+
+
+@dataclass(frozen=True)
+class EnsembleCard(Settings):
+    """The models that predict together.
+
+    Args:
+        members: The folders of the models, inside the folder of the ensemble.
+        calibration: How wrong their mean was on graphs that they were not trained on.
+        format: The format version of the file.
+    """
+
+    members: tuple[str, ...]
+    calibration: Calibration | None = None
+    format: int = 1
+
+    def check(self) -> None:
+        if self.format != 1:
+            raise ConfigError(f"format: {self.format}, but this version reads up to 1")
+        if not self.members:
+            raise ConfigError("members: none")
+        if len(set(self.members)) != len(self.members):
+            raise ConfigError("members: one of them is named twice")
+        for name in self.members:
+            if not name or name in (".", "..") or "/" in name or "\\" in name:
+                raise ConfigError(f"members: '{name}' is not the name of a folder inside this one")
+
+
+def write_ensemble(folder: str | Path, card: EnsembleCard) -> None:
+    """Makes a model of the models in a folder."""
+    text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
+    write_atomic(Path(folder) / ENSEMBLE, f"{text}\n".encode())
+
+
+def read_ensemble(folder: str | Path) -> EnsembleCard | None:
+    """Reads which models in a folder predict together; None if it is not an ensemble."""
+    file = Path(folder) / ENSEMBLE
+    try:
+        return EnsembleCard.from_dict(parse_json(file.read_text("utf-8")))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise ModelFolderError(f"{file}: damaged, or not an ensemble ({error})") from None
+
+
+def write_card(folder: str | Path, card: ModelCard) -> None:
+    """Writes only the card of a model."""
+    text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
+    write_atomic(Path(folder) / CARD, f"{text}\n".encode())
 
 
 def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) -> None:
@@ -102,9 +162,7 @@ def save_model(folder: str | Path, model: Model, card: ModelCard | None = None) 
     # Use one entry only: safetensors writes several in any order, but equal weights should give
     # equal files.
     write_atomic(folder / WEIGHTS, save(tensors, {"sha256": weights_digest(tensors)}))
-    card = card or ModelCard(model.config)
-    text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
-    write_atomic(folder / CARD, f"{text}\n".encode())
+    write_card(folder, card or ModelCard(model.config))
 
 
 def load_model(
@@ -112,8 +170,12 @@ def load_model(
 ) -> tuple[Model, ModelCard]:
     """Loads the model in a folder, in evaluation mode, and its card. Executes no code it reads.
 
-    The weights must have the shapes of the architecture, which is compared before it is built.
+    The weights must have the shapes of the architecture, which is compared before it is built. The
+    card of an ensemble is that of its first member, with the calibration of the ensemble.
     """
+    together = read_ensemble(folder)
+    if together is not None:
+        return _load_ensemble(Path(folder), together, backend, limits)
     from eigenformer.models import build_model, model_shapes
 
     card = read_card(folder, limits)
@@ -133,12 +195,58 @@ def load_model(
         if tuple(tensor.shape) != own[name]:
             shapes = f"{tuple(tensor.shape)}, expected {own[name]}"
             raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{name}' has shape {shapes}")
+    floating = _floating_type(tensors, Path(folder) / WEIGHTS)
     if (bad := not_finite(tensors)) is not None:
         raise ModelFolderError(f"{Path(folder) / WEIGHTS}: '{bad}' is not a finite number")
     model = build_model(card.architecture, backend)
-    floating = next(t.dtype for t in tensors.values() if t.is_floating_point())
     model.to(floating).load_state_dict(tensors)
     return model.eval(), card
+
+
+def _floating_type(tensors: Mapping[str, Tensor], file: Path) -> dtype:
+    """Returns the type of the weights: float32 or float64. Raises an error if there is another."""
+    import torch
+
+    types = {tensor.dtype: name for name, tensor in tensors.items()}
+    for kind, name in types.items():
+        if kind not in (torch.float32, torch.float64, torch.int64):
+            raise ModelFolderError(
+                f"{file}: '{name}' is of type {kind}, expected torch.float32 or torch.float64"
+            )
+    floating = types.keys() - {torch.int64}
+    if len(floating) != 1:
+        raise ModelFolderError(f"{file}: all weights must be torch.float32, or all torch.float64")
+    return floating.pop()
+
+
+def _load_ensemble(
+    folder: Path, together: EnsembleCard, backend: Backend, limits: Limits
+) -> tuple[Model, ModelCard]:
+    from eigenformer.models.ensemble import Ensemble
+
+    models: list[Model] = []
+    targets: list[Target] = []
+    cards: list[ModelCard] = []
+    for name in together.members:
+        if (folder / name / ENSEMBLE).exists():
+            raise ModelFolderError(f"{folder / name}: a member of an ensemble cannot be one")
+        model, card = load_model(folder / name, backend, limits)
+        first = cards[0] if cards else card
+        if card.target is None or first.target is None or not card.target.same_as(first.target):
+            raise ModelFolderError(f"{folder / name}: predicts something else than other members")
+        if (card.architecture.needs, card.input_format) != (
+            first.architecture.needs,
+            first.input_format,
+        ):
+            raise ModelFolderError(f"{folder / name}: needs other inputs than other members")
+        models.append(model)
+        targets.append(card.target)
+        cards.append(card)
+    try:
+        _check_calibration(together.calibration, targets[0])
+    except ConfigError as error:
+        raise ModelFolderError(f"{folder / ENSEMBLE}: {error}") from None
+    return Ensemble(models, targets).eval(), replace(cards[0], calibration=together.calibration)
 
 
 def read_card(folder: str | Path, limits: Limits = DEFAULT_LIMITS) -> ModelCard:
@@ -172,22 +280,27 @@ def _run_beside(folder: Path) -> dict[str, Any] | None:
 
 def read_weights(folder: str | Path) -> dict[str, Tensor]:
     """Reads the tensors in a folder and verifies their checksum."""
-    from safetensors import SafetensorError, safe_open
-
     file = Path(folder) / WEIGHTS
-    try:
-        with safe_open(file, framework="pt") as stream:
-            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
-            digest = (stream.metadata() or {}).get("sha256")
-    except FileNotFoundError:
-        raise ModelFolderError(f"{file}: missing") from None
-    except (SafetensorError, OSError) as error:
-        raise ModelFolderError(f"{file}: damaged, or not safetensors ({error})") from None
+    tensors, digest = read_tensors(file)
     if digest is None:
         raise ModelFolderError(f"{file}: has no checksum: not written by Eigenformer, or altered")
     if digest != weights_digest(tensors):
         raise ModelFolderError(f"{file}: its checksum does not match: the file was altered")
     return tensors
+
+
+def read_tensors(file: Path) -> tuple[dict[str, Tensor], str | None]:
+    """Reads the tensors in a file, and the checksum that it states."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="pt") as stream:
+            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118
+            return tensors, (stream.metadata() or {}).get("sha256")
+    except FileNotFoundError:
+        raise ModelFolderError(f"{file}: missing") from None
+    except (SafetensorError, OSError) as error:
+        raise ModelFolderError(f"{file}: damaged, or not safetensors ({error})") from None
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> str | None:

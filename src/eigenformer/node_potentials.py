@@ -62,9 +62,11 @@ class NodePotentials(nn.Module):
 
 def _blocks(graphs: RaggedGraphs, entries: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Yields, for each graph, its matrix ``[n, k]`` of ``entries`` and its k ``rows``."""
-    counts = [n * k for n, k in zip(graphs.sizes, graphs.frequencies, strict=True)]
-    matrices, parts = entries.split(counts), rows.split(list(graphs.frequencies))
-    for n, k, matrix, part in zip(graphs.sizes, graphs.frequencies, matrices, parts, strict=True):
+    counts = [n * k for n, k in zip(graphs.sizes, graphs.num_frequencies, strict=True)]
+    matrices, parts = entries.split(counts), rows.split(list(graphs.num_frequencies))
+    for n, k, matrix, part in zip(
+        graphs.sizes, graphs.num_frequencies, matrices, parts, strict=True
+    ):
         yield matrix.view(n, k), part
 
 

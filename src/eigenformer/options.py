@@ -60,6 +60,9 @@ NETWORK_NAMES = {
 LocalNetwork = Literal["gine", "gatedgcn"]
 """The messages along edges beside the attention of GPS."""
 
+Loss = Literal["l1", "l2", "huber"]
+"""The loss of numbers."""
+
 InitialBias = Literal["random", "targets"]
 """The initial bias of the head: random, or fitted to the training targets."""
 

@@ -22,7 +22,7 @@ class RaggedGraphs:
 
     Args:
         sizes: Number of nodes per graph.
-        frequencies: Number of eigenpairs per graph; equal to ``sizes`` for full spectra.
+        num_frequencies: Number of eigenpairs per graph; equal to ``sizes`` for full spectra.
         eigenvalues: ``[Σk]``, graph after graph.
         eigenvectors: ``[Σ n·k]``, the matrices U of all graphs, row by row, graph after graph.
         frequency_weights: ``[Σk]``, 1 for a frequency in use and 0 for one left out
@@ -36,7 +36,7 @@ class RaggedGraphs:
     """
 
     sizes: tuple[int, ...]
-    frequencies: tuple[int, ...]
+    num_frequencies: tuple[int, ...]
     eigenvalues: Tensor
     eigenvectors: Tensor
     edge_index: Tensor
@@ -60,7 +60,7 @@ class RaggedGraphs:
         found.check_shapes(data)
         return cls(
             sizes=found.sizes,
-            frequencies=found.frequencies,
+            num_frequencies=found.num_frequencies,
             eigenvalues=data.eigenvalues.to(dtype),
             eigenvectors=data.eigenvectors.to(dtype),
             edge_index=edges_of(data).to(found.node_graph.device)
@@ -106,7 +106,7 @@ class Checked:
 
     Args:
         sizes: See :class:`RaggedGraphs`, as for the following.
-        frequencies: Number of eigenpairs per graph.
+        num_frequencies: Number of eigenpairs per graph.
         edge_counts: Number of distinct edges per graph.
         edge_index: Distinct edges; None if they are those of the batch.
         edge_slot: The column in ``edge_index`` of each edge of the batch; None likewise.
@@ -116,7 +116,7 @@ class Checked:
     """
 
     sizes: tuple[int, ...]
-    frequencies: tuple[int, ...]
+    num_frequencies: tuple[int, ...]
     edge_counts: tuple[int, ...]
     edge_index: Tensor | None
     edge_slot: Tensor | None
@@ -129,13 +129,13 @@ class Checked:
         """Checks a batch. Raises an error that names the graph if something is wrong."""
         sizes = graph_sizes(data)
         node_graph = graph_of_rows(sizes, _device(data))
-        frequencies = frequency_counts(data, sizes)
-        _check_finite(data, sizes, frequencies)
+        counts = frequency_counts(data, sizes)
+        _check_finite(data, sizes, counts)
         edge_index, edge_slot = _distinct(checked_edges(data, node_graph), len(node_graph))
         of_edges = node_graph[edge_index[1]]
         return cls(
             sizes=sizes,
-            frequencies=frequencies,
+            num_frequencies=counts,
             edge_counts=tuple(of_edges.bincount(minlength=len(sizes)).tolist()),
             edge_index=None if edge_slot is None else edge_index,
             edge_slot=edge_slot,
@@ -146,9 +146,9 @@ class Checked:
     def check_shapes(self, data: Data) -> None:
         """Raises an error if the batch has other shapes than when it was checked."""
         edges = self.edge_counts if self.edge_slot is None else (self.edge_slot.size(0),)
-        entries = sum(n * k for n, k in zip(self.sizes, self.frequencies, strict=True))
+        entries = sum(n * k for n, k in zip(self.sizes, self.num_frequencies, strict=True))
         found = edges_of(data).size(1), data.eigenvalues.numel(), data.eigenvectors.numel()
-        if found != (sum(edges), sum(self.frequencies), entries):
+        if found != (sum(edges), sum(self.num_frequencies), entries):
             raise ValueError(
                 "the batch was changed after it was checked: remove its attribute 'checked'"
             )

@@ -12,6 +12,9 @@ from torch import Tensor, nn
 ROOM_FOR_KNOTS = 4096
 """Networks that can have more knots than this are asked for their number."""
 
+MOST_PIECES = 65_536
+"""The largest number of linear pieces. Few hidden layers with hostile weights can have millions."""
+
 
 class LinearPieces(NamedTuple):
     """Piecewise linear functions, one per head.
@@ -69,7 +72,7 @@ class ScalarMLP(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws new initial weights: ``gain`` times those of a ``torch.nn.Linear``."""
+        """Initialises all weights anew: ``gain`` times those of a ``torch.nn.Linear``."""
         for weight, bias in zip(self.weights, self.biases, strict=True):
             bound = self.gain / math.sqrt(weight.size(-1))
             nn.init.uniform_(weight, -bound, bound)
@@ -149,9 +152,17 @@ def find_knots(weights: list[Tensor], biases: list[Tensor], low: Tensor, high: T
         knots = torch.cat([knots.masked_fill(knots >= high[:, None], torch.inf), roots], 1)
         knots = knots.sort(1).values
         if counts:
-            knots = knots[:, : int(knots.isfinite().sum(1).max())]
+            found = int(knots.isfinite().sum(1).max())
+            check_pieces(found + 1)
+            knots = knots[:, :found]
         knots = torch.minimum(knots, high[:, None])
     return knots
+
+
+def check_pieces(count: int) -> None:
+    """Raises an error if a network has too many linear pieces."""
+    if count > MOST_PIECES:
+        raise ValueError(f"φ has more than {MOST_PIECES:,} linear pieces: use a smaller phi_depth")
 
 
 def _counts_knots(weights: Sequence[Tensor], device: torch.device) -> bool:

@@ -24,8 +24,6 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.asked = False
-        self._busy = 0
-        self._pending = False
 
     def listen(self) -> None:
         """Handles the signals from now on. Does nothing outside the main thread."""
@@ -33,26 +31,11 @@ class StopSignals:
             for number in _SIGNALS:
                 signal.signal(number, self._stop)
 
-    @contextmanager
-    def postponed(self) -> Iterator[None]:
-        """Lets a short piece of work finish before the process is interrupted."""
-        self._busy += 1
-        try:
-            yield
-        finally:
-            self._busy -= 1
-        if self._pending and not self._busy:
-            self._pending = False
-            raise KeyboardInterrupt
-
     def _stop(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
             return
         self.asked = True
-        if self._busy:
-            self._pending = True
-        else:
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
 
 @contextmanager

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -17,6 +18,7 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.encodings import with_encoding_in_memory
 from eigenformer.data.errors import DataError
+from eigenformer.data.molecule_table import with_columns
 from eigenformer.data.molecules import (
     MoleculeGraph,
     featurizer,
@@ -29,15 +31,37 @@ from eigenformer.data.tables import is_table
 from eigenformer.data.workspace import Workspace
 from eigenformer.devices import resolve_device
 from eigenformer.limits import DEFAULT_LIMITS, Limits
-from eigenformer.model_folder import ModelCard, ModelFolderError, load_model
+from eigenformer.model_folder import ModelCard, ModelFolderError, load_model, read_ensemble
 from eigenformer.models import Eigenformer, Model
+from eigenformer.models.base import no_spectral_attention
+from eigenformer.models.ensemble import Ensemble
 from eigenformer.options import Backend
-from eigenformer.targets import Target
+from eigenformer.targets import Calibration, Target
 from eigenformer.training.features import check_columns, unseen_atoms
 from eigenformer.training.loading import TrainingData, load_data
+from eigenformer.training.novelty import Reference, embed
 from eigenformer.training.planning import check_fit, try_model
-from eigenformer.training.predicting import evaluate, model_device, predict_batches
+from eigenformer.training.predicting import (
+    evaluate,
+    evaluate_each,
+    model_device,
+    predict_batches,
+)
 from eigenformer.training.run_folder import CONFIG, RunFolder
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predictions for several graphs.
+
+    Args:
+        values: Numbers in the user's units, or probabilities, ``[rows, *]``.
+        spread: The standard deviation of the members of an ensemble, of the same shape; None for a
+            single model.
+    """
+
+    values: Tensor
+    spread: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +78,8 @@ class TrainedModel:
             to the last bit.
         frozen_norms: Whether the batch norms kept their statistics fixed at the end of training.
         limits: How large the inputs may be.
+        calibration: How wrong the model was on graphs that it was not trained on.
+        reference: What the model has seen in training.
     """
 
     name: str
@@ -64,6 +90,8 @@ class TrainedModel:
     batch_size: int = 32
     frozen_norms: bool = False
     limits: Limits = DEFAULT_LIMITS
+    calibration: Calibration = field(default_factory=Calibration)
+    reference: Reference | None = None
 
     @classmethod
     def open(
@@ -76,7 +104,8 @@ class TrainedModel:
         """Opens the model in a folder.
 
         Args:
-            path: A run folder, or any folder with ``model.safetensors`` and ``model.json``.
+            path: A run folder, any folder with ``model.safetensors`` and ``model.json``, or an
+                ensemble.
             device: The device to compute on: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
             backend: How attention is computed.
             limits: How large the model and its inputs may be.
@@ -96,6 +125,8 @@ class TrainedModel:
             32 if training is None else training.batch_size,
             training is not None and training.epochs_before_freezing < training.epochs,
             limits,
+            card.calibration or Calibration(),
+            Reference.load(_first(Path(path)), model),
         )
 
     @property
@@ -103,12 +134,18 @@ class TrainedModel:
         """The device that the model is on."""
         return model_device(self.model)
 
+    def alone(self) -> TrainedModel:
+        """Returns the first member of an ensemble, to look into it, and any other model itself."""
+        if not isinstance(self.model, Ensemble):
+            return self
+        name = f"{self.name}, the first of {len(self.model.members)} members"
+        return replace(self, name=name, model=self.model.first, calibration=Calibration())
+
     @property
     def eigenformer(self) -> Eigenformer:
         """The model as an Eigenformer. Raises an error if it is any other network."""
         if not isinstance(self.model, Eigenformer):
-            kind = type(self.model).__name__
-            raise ValueError(f"{kind}: has no attention to inspect; expected an Eigenformer")
+            raise ValueError(no_spectral_attention(self.model))
         return self.model
 
     def default_split(self, dataset: str | None = None) -> str:
@@ -170,12 +207,27 @@ class TrainedModel:
         """Returns all metrics of the model's target on the given graphs."""
         return evaluate(self.model, graphs, self.target, self.batch_size)
 
+    def evaluate_each(self, graphs: GraphDataset) -> dict[str, dict[str, float]]:
+        """Returns the metrics of each of several targets by its name; empty for a single one."""
+        return evaluate_each(self.model, graphs, self.target, self.batch_size)
+
     def predict(
         self,
         graphs: GraphDataset | GraphArchive | Sequence[Data] | Sequence[str],
         batch_size: int = 64,
     ) -> Tensor:
         """Returns predictions: numbers in the user's units, or probabilities of labels or classes.
+
+        Takes the same arguments as :meth:`predictions`.
+        """
+        return self.predictions(graphs, batch_size).values
+
+    def predictions(
+        self,
+        graphs: GraphDataset | GraphArchive | Sequence[Data] | Sequence[str],
+        batch_size: int = 64,
+    ) -> Predictions:
+        """Returns predictions, with the spread of an ensemble.
 
         Args:
             graphs: PyG graphs with their spectra; or an archive, or SMILES if the model was trained
@@ -186,9 +238,36 @@ class TrainedModel:
             graphs = self._listed(graphs)
         if isinstance(graphs, GraphArchive):
             graphs = self.dataset(graphs)
-        parts = [found.output for found in predict_batches(self.model, graphs, batch_size)]
+        found = list(predict_batches(self.model, graphs, batch_size))
         empty = torch.zeros(0, self.model.config.out_channels)
-        return self.target.in_units(torch.cat(parts) if parts else empty)
+        outputs = torch.cat([part.output for part in found]) if found else empty
+        spreads = [part.spread for part in found if part.spread is not None]
+        return Predictions(self.target.in_units(outputs), torch.cat(spreads) if spreads else None)
+
+    def bounds(self, level: float) -> np.ndarray:
+        """Returns the bound on the score of each target for intervals of this level.
+
+        Raises an error if the model was not calibrated. See :class:`Calibration`.
+        """
+        return self.calibration.bounds(level)
+
+    def novelty(self, archive: GraphArchive) -> np.ndarray:
+        """Returns how unlike the training set each graph is, ``[B]``.
+
+        This is the share of validation graphs that are nearer to the training set, as the model
+        sees them. Raises an error if the model does not know what it was trained on.
+        """
+        reference = self.check_reference()
+        return reference.novelty(embed(self.model, self.dataset(archive))).numpy()
+
+    def check_reference(self) -> Reference:
+        """Returns what the model has seen in training. Raises an error if it is unknown."""
+        if self.reference is None:
+            raise ModelFolderError(
+                f"{self.name}: cannot say what is new to it, because its training did not record "
+                f"what it has seen, or the record was altered; train it again"
+            )
+        return self.reference
 
     def dataset(self, archive: GraphArchive) -> GraphDataset:
         """Returns the graphs of an archive as model inputs, with all that the model needs."""
@@ -216,12 +295,18 @@ class TrainedModel:
             raise DataError("the model was not trained on molecules from SMILES")
         return self.input_format.featurizer
 
-    def molecule(self, smiles: str) -> MoleculeGraph:
+    def molecule(self, smiles: str, cells: Mapping[str, str] | None = None) -> MoleculeGraph:
         """Returns the graph of a SMILES.
 
         Raises an error if the molecule has atoms that the training data does not have.
+
+        Args:
+            smiles: The SMILES.
+            cells: The row of a table, for a model whose descriptors are columns.
         """
-        graph = featurizer(self.featurizer, self.limits)(smiles)
+        descriptors = self.input_format.descriptors
+        graph = featurizer(self.featurizer, self.limits, descriptors)(smiles)
+        graph = with_columns(graph, cells or {}, descriptors)
         if unseen := unseen_atoms(self.input_format, graph.x):
             words = zinc_words(parse_smiles(smiles, self.limits))
             which = ", ".join(sorted({f"'{words[atom]}'" for atom in unseen}))
@@ -234,7 +319,9 @@ class TrainedModel:
     def check_molecules(self) -> None:
         """Raises an error if the model was not trained on molecules from SMILES."""
         try:
-            try_model(self.model.config, self.dataset(self.molecules(["CO"])))
+            cells = dict.fromkeys(self.input_format.descriptors, "")
+            graphs = self.dataset(self.archive([self.molecule("CO", cells)]))
+            try_model(self.model.config, graphs)
         except DataError:
             raise
         except ValueError as error:
@@ -276,7 +363,7 @@ class TrainedModel:
                 dataset=dataset,
                 limit=self.data.limit,
                 num_frequencies=expected.num_frequencies,
-                featurizer=self.featurizer if table else "ogb",
+                featurizer=self.featurizer if table else None,
             )
         return config.replace(task=self.target.kind) if asks else config
 
@@ -297,6 +384,13 @@ def _trained_on(path: Path, card: ModelCard) -> DataConfig | None:
 
     Prefers the settings of the run, which know where the data is. The card only knows its name.
     """
+    path = _first(path)
     if (path / CONFIG).is_file():
         return RunFolder.open(path).read_config().data
     return card.data
+
+
+def _first(path: Path) -> Path:
+    """Returns the folder of the first member of an ensemble, and that of any other model."""
+    together = read_ensemble(path)
+    return path if together is None else path / together.members[0]

@@ -25,7 +25,7 @@ def test_a_molecule_keeps_its_atoms_in_order_and_its_bonds() -> None:
     assert drawing.is_molecule
 
 
-@pytest.mark.parametrize("name", ["ogb", "zinc"])
+@pytest.mark.parametrize("name", ["molecule", "ogb", "zinc"])
 def test_a_molecule_is_read_back_from_its_features(name: str) -> None:
     smiles = "C[N+](C)(C)CC(=O)[O-]"
     graph = featurizer(name)(smiles)

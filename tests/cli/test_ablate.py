@@ -11,7 +11,7 @@ from tests.training.samples import SMALL, read_rows
 
 def test_frequencies_of_zinc_beside_the_paper(raw_dir, tmp_path, capsys):
     command = ["ablate", "frequencies", "zinc-feat", "--fractions", "1.0", "0.4"]
-    options = [*SMALL, "--epochs", "1", "--limit", "12", "--draws", "2"]
+    options = [*SMALL, "--epochs", "1", "--limit", "12", "--samples", "2"]
     assert main([*command, "--out", str(tmp_path), "--raw-dir", str(raw_dir), *options]) == 0
     out = capsys.readouterr().out
     assert "| 0.4 | 0.133 (15 of 37) |" in out

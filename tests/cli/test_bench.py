@@ -1,7 +1,9 @@
 """``eigenformer bench``."""
 
 import json
+import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -38,6 +40,7 @@ def test_a_gpu_is_measured_by_its_events(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a GPU that is not there: its calls are answered as it would."""
+    current: list[str] = []
 
     class Event:
         def __init__(self, enable_timing: bool) -> None:
@@ -51,18 +54,20 @@ def test_a_gpu_is_measured_by_its_events(
 
     for name, answer in (
         ("Event", Event),
-        ("synchronize", lambda _: None),
-        ("reset_peak_memory_stats", lambda _: None),
-        ("memory_allocated", lambda _: 2**20),
-        ("max_memory_allocated", lambda _: 4 * 2**20),
+        ("synchronize", lambda: None),
+        ("reset_peak_memory_stats", lambda: None),
+        ("memory_allocated", lambda: 2**20),
+        ("max_memory_allocated", lambda: 4 * 2**20),
         ("get_device_name", lambda _: "a GPU"),
         ("is_available", lambda: True),
-        ("device_count", lambda: 1),
+        ("device_count", lambda: 2),
+        ("set_device", lambda device: current.append(str(device))),
     ):
         monkeypatch.setattr(torch.cuda, name, answer)
     done = []
-    found = measuring._on_gpu(lambda: done.append(1), 3, 7, torch.device("cuda"))
+    found = measuring._on_gpu(lambda: done.append(1), 3, 7, torch.device("cuda:1"))
     assert len(done) == 3
+    assert current == ["cuda:1"]
     assert (found.gpu, found.memory, found.parameters) == (0.25, 3.0, 7)
     monkeypatch.setattr(speed, "measure", lambda setup: found if setup.model != "gps" else None)
     command = ["bench", "--workloads", "zinc", "--threads", "1", "--device", "cuda"]
@@ -73,6 +78,15 @@ def test_a_gpu_is_measured_by_its_events(
     assert "| triton | 7 |" in output
     assert "| 3 | 1.0 | 0.2500 |" in output
     assert "native" not in output
+
+
+def test_measures_apples_gpus_without_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    event = SimpleNamespace(record=lambda: None, elapsed_time=lambda end: 125.0)
+    monkeypatch.setattr(torch.mps, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.mps.event, "Event", lambda enable_timing: event)
+    found = measuring._on_gpu(lambda: None, 2, 7, torch.device("mps"))
+    assert found.gpu == 0.125
+    assert math.isnan(found.memory)
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_runs(run, capsys):
     assert main(["runs", str(run.parent)]) == 0
     header, row = capsys.readouterr().out.splitlines()
     assert "parameters" in header
-    assert row.split()[:5] == ["run", "molecules.csv", "eigenformer", "zinc", "0"]
+    assert row.split()[:5] == ["run", "molecules.csv", "eigenformer", "molecules", "0"]
     assert row.endswith("finished")
     assert main(["runs", str(run / "nowhere")]) == 2
 
@@ -190,14 +190,14 @@ def test_table_has_the_papers_rows_and_ours(run, tmp_path, capsys):
         folder = tmp_path / f"seed{seed}"
         shutil.copytree(run, folder)
         summary = RunFolder(folder).read_summary()
-        changes = {"dataset": "zinc", "seed": seed, "test": test}
+        changes = {"dataset": "zinc", "preset": "zinc", "seed": seed, "test": test}
         changes |= {"epochs": 2000, "epochs_planned": 2000}
         RunFolder(folder).write_summary({**summary, **changes})
         config = RunFolder(folder).read_config()
         preset = load_preset("zinc")
         sections = {"model": preset.model.to_dict(), "training": preset.training.to_dict()}
         sections["data"] = {"dataset": "zinc", "kind": "benchmark"}
-        RunFolder(folder).write_config(config.replace(**sections))
+        RunFolder(folder).write_config(config.replace(**sections, preset="zinc", patience=None))
     out = tmp_path / "table.md"
     assert main(["table", str(tmp_path), "--out", str(out)]) == 0
     text = out.read_text("utf-8")

@@ -38,7 +38,7 @@ def test_another_network_keeps_what_all_networks_have(
     for name in ("layers", "hidden_dim", "dropout", "pooling", "node_encoder", "edge_encoder"):
         assert getattr(after.model, name) == getattr(before.model, name), name
     assert after.training == before.training
-    assert "model: gine, preset zinc" in printed.out
+    assert "model: gine, preset molecules" in printed.out
 
 
 def test_other_data_have_their_own_encoders(
@@ -74,7 +74,9 @@ def test_other_targets_have_their_own_outputs(
         out = tmp_path / str(number)
         command = ["train", str(table), *options, "--config", str(file), "--limit", "20"]
         assert main([*command, "--out", str(out)]) == 0
-        assert "model.out_channels" in capsys.readouterr().err
+        notice = capsys.readouterr().err
+        assert "model.out_channels" in notice
+        assert "training.loss" in notice
     assert RunFolder(out).read_config().model.out_channels > 1
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from eigenformer.cli import main
+from tests.training.samples import SMALL
 
 
-def test_a_run_beside_an_untrained_model(run, capsys):
-    assert main(["diagnose", str(run), "--limit", "5"]) == 0
+def test_a_run_beside_an_untrained_model(table, tmp_path, capsys):
+    run = str(tmp_path / "run")
+    train = ["train", str(table), "--target", "weight", "--preset", "zinc", *SMALL, "--out", run]
+    assert main(train) == 0
+    assert main(["diagnose", run, "--limit", "5"]) == 0
     printed = capsys.readouterr().out
     assert "| layer | entropy | sharpest head |" in printed
     assert "| head | " in printed

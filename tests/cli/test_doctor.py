@@ -22,6 +22,20 @@ def test_says_which_path_is_active(capsys: pytest.CaptureFixture[str], tmp_path:
         assert "torch for attention weights (native: it never stores" in output
 
 
+def test_says_what_apples_gpus_use(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
+    compared: list[str] = []
+    check = "eigenformer.self_check.check_backends"
+    monkeypatch.setattr(check, lambda _, device: compared.append(device) or [])
+    monkeypatch.setattr("eigenformer.kernels.TritonAttention.unavailable", lambda: None)
+    assert main(["doctor"]) == 0
+    reason = "triton: it runs on NVIDIA's and AMD's GPUs only, not on 'mps'"
+    assert f"torch for a GPU ({reason})" in capsys.readouterr().out
+    assert compared == ["cpu", "mps"]
+
+
 def test_says_why_there_is_no_library(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,7 +134,7 @@ def test_the_file_is_called_like_the_figure(run, tmp_path, monkeypatch):
         (("substructures", "no/where.csv"), "no/where.csv: there is no such file or folder"),
         (("potentials", "cifar10"), "cifar10: not prepared yet; run  eigenformer data prepare"),
         (("potentials", "zink"), "'zink': unknown; the nearest is 'zinc'"),
-        (("training", "{run}", "--out", "a.gif"), "the ending 'gif': unknown; the nearest is"),
+        (("training", "{run}", "--out", "a.gif"), "the ending 'gif': unknown (known: pdf"),
     ],
 )
 def test_mistakes(run, tmp_path, capsys, monkeypatch, arguments, message):

@@ -45,8 +45,16 @@ MISTAKES = {
     "folder in use": ("train m.csv --target sol --out run", "resume it with  eigenformer train"),
     "no permission": ("train m.csv --target sol --out /proc/x", "/proc/x: cannot be written to"),
     "unknown setting": ("train m.csv --target sol --model.layer 3", "nearest is 'model.layers'"),
+    "unknown setting and a folder in use": (
+        "train m.csv --target sol --out run --model.layers 4 --training.epoch 3",
+        "nearest is 'training.epochs'",
+    ),
+    "wrong value and a folder in use": (
+        "train m.csv --target sol --out run --lr -1",
+        "learning_rate: must be positive",
+    ),
     "not a number": ("train m.csv --target sol --model.layers x", "expected int, got 'x'"),
-    "odd heads": ("train m.csv --target sol --model.heads 7", "72 is not a multiple of heads, 7"),
+    "odd heads": ("train m.csv --target sol --model.heads 7", "128 is not a multiple of heads, 7"),
     "negative rate": ("train m.csv --target sol --lr -1", "learning_rate: must be positive"),
     "no epochs": ("train m.csv --target sol --epochs 0", "epochs: must be positive"),
     "broken settings": (

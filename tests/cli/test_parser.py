@@ -25,3 +25,17 @@ def test_unknown_command(capsys):
     with pytest.raises(SystemExit):
         main(["trian", "zinc"])
     assert "command 'trian': unknown; the nearest is 'train'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ablate", "frequencis", "zinc"], "what 'frequencis': unknown; the nearest is 'freq"),
+        (["figures", "filter", "run"], "figure 'filter': unknown; the nearest is 'filters'"),
+        (["ablate", "parts", "zinc", "--equal", "tim"], "'tim': unknown; the nearest is 'time'"),
+    ],
+)
+def test_unknown_choices_are_named_with_the_nearest(arguments, message, capsys):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert message in capsys.readouterr().err

@@ -24,6 +24,7 @@ def test_presets_prints_the_parameter_table(capsys):
     assert order == sorted(order, key=networks().index)
     zinc = ["eigenformer", "12", "8", "72", "28", "509849", "509849"]
     assert rows["zinc"][:7] == zinc
+    assert rows["zinc-gine"][2] == "-"  # no attention, no heads
     assert rows["zinc-feat"][5:7] == ["497481", "479481"]
     assert rows["zinc-feat"][8] == "the paper prints 479481: two digits swapped"
     assert rows["cifar10-feat-quick"][5:7] == ["110346", "110346"]

@@ -15,7 +15,10 @@ from torch_geometric.data import Data
 
 from eigenformer import Eigenformer
 from eigenformer.cli import main
+from eigenformer.config import ConfigError, load_preset
+from eigenformer.data import Workspace
 from eigenformer.model_folder import load_model, read_card, read_weights
+from eigenformer.training import plan
 from eigenformer.training.run_folder import RunFolder
 from tests.training.samples import SMALL, finish, molecule_rows, start, write_table
 
@@ -30,12 +33,12 @@ def test_a_run_folder_has_everything(run, table, capsys):
     names = {path.name for path in run.iterdir()}
     assert names == {
         *("config.yaml", "metrics.csv", "tensorboard", "model.safetensors", "model.json"),
-        *("last.ckpt", "summary.json", ".lock"),
+        *("last.ckpt", "summary.json", ".lock", "model.reference.safetensors"),
     }
     assert any((run / "tensorboard").glob("events*"))
     config = yaml.safe_load((run / "config.yaml").read_text())
     assert config["model"]["layers"] == 1
-    assert config["training"]["warmup_epochs"] == pytest.approx(50 * 3 / 2000)
+    assert config["training"]["warmup_epochs"] == pytest.approx(5 * 3 / 100)
     summary = RunFolder(run).read_summary()
     assert summary["state"] == "finished"
     assert summary["epochs"] == 3
@@ -108,13 +111,54 @@ def test_fine_tuning_takes_the_trunk_and_a_new_head(run, table, tmp_path, capsys
     before, after = load_model(run)[0], load_model(tmp_path / "a")[0]
     weights = [m.layers[0].attention.value.weight for m in (before, after)]
     assert weights[0].allclose(weights[1], atol=1e-6)
-    assert after.head.out_features == 3
+    assert after.head[-1].out_features == 3
     assert _train(table, tmp_path / "b", "--target", "weight", *source) == 0
     assert "new:" not in capsys.readouterr().out
     assert read_card(tmp_path / "b").target == read_card(run).target
     code = _train(table, tmp_path / "c", "--target", "weight", *source, "--model.layers", "2")
     assert code == 2
     assert "model.layers is 1, expected 2" in capsys.readouterr().err
+
+
+def test_the_schedule_and_the_loss_follow_from_the_data(table, tmp_path, capsys):
+    """The defaults for own data, as they are planned. Nothing is trained."""
+    workspace = Workspace.resolve(cache_dir=tmp_path)
+    preset = load_preset("molecules")
+    numbers = {"data": {"dataset": str(table), "targets": ["weight"]}}
+    config, _ = plan(numbers, workspace)
+    assert (config.preset, config.patience) == ("molecules", preset.patience)
+    assert config.training == preset.schedule(preset.training, 48)
+    again, _ = plan({**config.to_dict(), "patience": None}, workspace)
+    assert (again.training, again.patience) == (config.training, None)
+    labels = {"data": {"dataset": str(table), "targets": ["long"]}}
+    assert plan(labels, workspace)[0].training.loss is None
+    assert plan(plan(labels, workspace)[0].to_dict(), workspace)[0].training.loss is None
+    for wanted, setting, message in (
+        (labels, {"loss": "l2"}, "loss: 'l2' cannot be used for binary; there is no choice"),
+        (numbers, {"class_balance": True}, "class_balance: regression has no classes"),
+        (numbers, {"loss": "l3"}, "training.loss: .*'l3'"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            plan({**wanted, "training": setting}, workspace)
+    with pytest.raises(ConfigError, match="preset 'molecules' does not fit pattern: .* your own"):
+        plan({"data": {"dataset": "pattern", "size": 20}, "preset": "molecules"}, workspace)
+
+
+def test_every_metric_of_each_of_several_targets(table, tmp_path, capsys):
+    assert (
+        _train(table, tmp_path / "run", "--target", "weight", "long", "--task", "regression") == 0
+    )
+    summary = RunFolder(tmp_path / "run").read_summary()
+    each = summary["test_by_target"]
+    assert each.keys() == {"weight", "long"}
+    for name in ("mae", "r2"):
+        mean = (each["weight"][name] + each["long"][name]) / 2
+        assert mean == pytest.approx(summary["test_metrics"][name], rel=1e-4)
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "run")]) == 0
+    out = capsys.readouterr().out
+    assert f"test weight: mae {each['weight']['mae']:.6f}, rmse" in out
+    assert "test long: mae" in out
 
 
 def test_limit_and_patience(table, tmp_path, capsys):
@@ -219,7 +263,7 @@ def test_settings_of_a_file_come_before_options(run, tmp_path):
     config = RunFolder(out).read_config()
     assert config.model.phi_width == 5
     assert config.model.layers == 1
-    assert config.training.warmup_epochs == pytest.approx(50 / 2000)
+    assert config.training.warmup_epochs == pytest.approx(5 / 100)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a limit on file sizes")

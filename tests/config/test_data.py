@@ -66,7 +66,8 @@ def test_a_run_of_an_older_version() -> None:
     assert config.data == BenchmarkData("zinc", num_frequencies=3)
     own = {**OLD, "dataset": "/data/zinc", "targets": ["y"]}
     data = RunConfig.from_dict(upgrade_run({**values, "data": own})).data
-    assert data == OwnData(dataset="/data/zinc", targets=("y",), num_frequencies=3)
+    own = {"targets": ("y",), "num_frequencies": 3, "featurizer": "ogb"}
+    assert data == OwnData(dataset="/data/zinc", **own)
     assert upgrade_run({"data": {"limit": 3}}) == {"data": {"limit": 3}}
 
 

@@ -14,7 +14,8 @@ from eigenformer.config import (
 
 VARIANTS = [name for name in presets() if load_preset(name).variant_of]
 OTHERS = [name for name in presets() if load_preset(name).model.kind != "eigenformer"]
-PAPER = [name for name in presets() if name not in (*VARIANTS, *OTHERS)]
+OWN = [name for name in presets() if not load_preset(name).dataset]
+PAPER = [name for name in presets() if name not in (*VARIANTS, *OTHERS, *OWN)]
 
 
 def test_the_paper_has_fourteen():
@@ -56,6 +57,22 @@ def test_the_other_networks_have_presets_for_the_benchmarks():
             ours.out_channels,
             ours.pooling,
         )
+
+
+def test_the_preset_for_own_data_trains_for_as_many_epochs_as_the_table_needs():
+    assert OWN == ["molecules"]
+    preset = load_preset("molecules")
+    assert Preset.from_dict(preset.to_dict()) == preset
+    training, steps = preset.training, preset.steps
+    assert steps is not None
+    assert preset.schedule(training, 100).epochs == training.epochs  # at most
+    assert preset.schedule(training, 10**6).epochs == 20  # at least
+    graphs = training.batch_size * steps // 50
+    found = preset.schedule(training, graphs)
+    assert found.epochs == 50
+    assert found.warmup_epochs == training.warmup_epochs * 50 / training.epochs
+    assert preset.schedule(training.replace(epoch_steps=steps // 25), graphs).epochs == 25
+    assert load_preset("zinc").schedule(training, 100) == training
 
 
 def test_presets_hold_the_papers_tables():

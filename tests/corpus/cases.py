@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import pickle
+import shutil
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.store import MANIFEST, _digest
 from eigenformer.targets import NumberTarget
 from tests.data import exploits
+from tests.fuzz import seeds
+
+FILES = Path(__file__).parent / "files"
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,14 @@ class Case:
         command: The command, in that folder.
         says: A part of what is printed.
         code: The exit code.
+        check: Looks into the folder afterwards, and returns whether all is well.
     """
 
     write: Callable[[Path], object]
     command: str
     says: str
     code: int = 2
+    check: Callable[[Path], object] = lambda folder: True
 
 
 def nothing(folder: Path) -> None:
@@ -124,6 +130,22 @@ def npz_bomb(folder: Path) -> None:
     with zipfile.ZipFile(folder / "raw/zinc/zinc12k.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("y.npy", b"\0" * (1 << 20))
         archive.getinfo("y.npy").file_size = 3 << 30  # what a bomb of 3 GiB would declare
+
+
+def copied(name: str) -> Callable[[Path], object]:
+    """A file of the corpus as it is."""
+    return lambda folder: shutil.copy(FILES / name, folder)
+
+
+def zinc(**changes: Any) -> Callable[[Path], object]:
+    """Two molecules in place of ZINC, with other arrays."""
+
+    def write(folder: Path) -> None:
+        (folder / "raw" / "zinc").mkdir(parents=True)
+        with np.load(io.BytesIO(seeds.npz())) as arrays:
+            np.savez(folder / "raw/zinc/zinc12k.npz", **{**arrays, **changes})
+
+    return write
 
 
 def lying_npz(folder: Path) -> None:
@@ -322,6 +344,11 @@ CASES = {
     "fields of another type": Case(
         forged(meta__fields=[1]), "train archive --out new", "not an archive"
     ),
+    "type that is an expression": Case(
+        forged(meta__fields__x__dtype="2,"),
+        "train archive --out new",
+        "fields.x.dtype: '2,' is not",
+    ),
     "task of another type": Case(
         forged(meta__task=None), "train archive --out new", "not an archive"
     ),
@@ -361,6 +388,12 @@ CASES = {
         "report run --out r.html",
         "a row has no epoch",
     ),
+    "places outside a dictionary": Case(
+        copied("dictionary.parquet"),
+        "data prepare dictionary.parquet",
+        "Dictionary indices invalid",
+    ),
+    "bonds without an end": Case(zinc(bond_offset=[0, 1, 2**47]), ZINC, "bond_offset does not add"),
     "date after 9999": Case(late_date, "data prepare late.parquet --target y", "column 'y': "),
     # In the way.
     "text column": Case(

@@ -178,3 +178,16 @@ def test_a_file_that_is_truncated_while_it_is_in_use_is_an_error(tmp_path, name)
         dataset.batch([299])
     with pytest.raises(DamagedError, match="truncated"):
         dataset[299]
+
+
+def test_files_of_places_may_be_truncated_while_they_are_in_use(tmp_path):
+    archive = random_archive(count=300).save(tmp_path / "graphs")
+    dataset = GraphDataset(archive, spectra_of(archive))
+    before = dataset.batch([299])
+    names = ("*/*_offsets.npy", "*/split.npy", "*/*/*_starts.npy", "*/*/counts.npy")
+    files = [file for name in names for file in tmp_path.glob(name)]
+    assert len(files) >= 6
+    for file in files:
+        os.truncate(file, 0)
+    assert torch.equal(dataset.batch([299]).eigenvectors, before.eigenvectors)
+    assert archive.indices("train").size

@@ -48,7 +48,7 @@ def test_good_rows_are_in_and_bad_ones_reported(path):
     assert "valence" in found[5]
     assert found[6] == "logP: 'high' is not a number"
     assert found[7] == "id: 'a' already appears on line 2"
-    assert "the nearest is" in found[9]
+    assert found[9] == "split 'nowhere': unknown (known: test, train, val)"
     assert found[10] == "logP: 'inf' is not finite"
     assert all(item.problem.file == str(path) for item in read.rejected)
 
@@ -107,7 +107,7 @@ def test_all_rows_bad_is_an_error_with_all_reasons(tmp_path):
 
 
 def test_a_missing_column(path):
-    with pytest.raises(DataError, match=r"csv, line 1: column 'smiles': unknown; the nearest is"):
+    with pytest.raises(DataError, match=r"csv, line 1: column 'smiles': unknown .known: active"):
         read_own(path)
     with pytest.raises(DataError, match="the nearest is 'logP'"):
         read_own(path, ReadOptions(smiles="structure", targets=("logp",)))

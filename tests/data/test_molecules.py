@@ -30,7 +30,7 @@ ANYTHING = [
 ]
 
 
-@pytest.mark.parametrize("name", ["ogb", "zinc"])
+@pytest.mark.parametrize("name", ["molecule", "ogb", "zinc"])
 @pytest.mark.parametrize("smiles", ANYTHING)
 def test_every_molecule_gives_a_graph_within_the_vocabulary(name, smiles):
     make = featurizer(name)
@@ -159,3 +159,16 @@ def test_a_molecule_ready_for_a_model():
 def test_what_is_not_a_string_is_not_a_smiles(wrong):
     with pytest.raises(MoleculeError, match="expected a SMILES as a string, got "):
         from_smiles(wrong)
+
+
+def test_chirality_does_not_depend_on_how_a_smiles_is_written():
+    """OGB's tag does: alanine, written from its nitrogen and from its acid."""
+    one, other = "N[C@@H](C)C(=O)O", "OC(=O)[C@H](C)N"
+    tags = [sorted(featurizer("ogb")(text).x[:, 1].tolist()) for text in (one, other)]
+    assert tags[0] != tags[1]
+    labels = [sorted(featurizer("molecule")(text).x[:, 1].tolist()) for text in (one, other)]
+    assert labels[0] == labels[1] == [0, 0, 0, 0, 0, 2]  # S
+    mirrored = featurizer("molecule")("N[C@H](C)C(=O)O")
+    assert sorted(mirrored.x[:, 1].tolist()) == [0, 0, 0, 0, 0, 1]  # R
+    unlabelled = featurizer("molecule")("O[C@H]1CC[C@@H](O)CC1")
+    assert sorted(unlabelled.x[:, 1].tolist())[-2:] == [3, 3]

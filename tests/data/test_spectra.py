@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 
 from eigenformer.data import DataError, GraphArchive, spectra_of
 from eigenformer.data import spectra as module
+from eigenformer.data.store import open_store, write_store
 from eigenformer.spectrum import laplacian_spectrum
 from tests.data.samples import random_archive
 
@@ -109,7 +110,30 @@ def damage_missing(path):
     (path / "counts.npy").unlink()
 
 
-@pytest.mark.parametrize("damage", [damage_truncate, damage_flip, damage_foreign, damage_missing])
+def forge(name, change):
+    """An array with other numbers, and all checksums right."""
+
+    def damage(path):
+        store = open_store(path, "spectrum")
+        arrays = {key: np.array(values) for key, values in store.arrays.items()}
+        arrays[name] = change(arrays[name])
+        write_store(path, "spectrum", arrays, store.meta)
+
+    damage.__name__ = f"forge_{name}"
+    return damage
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(damage_truncate, damage_flip, damage_foreign, damage_missing),
+        forge("vector_starts", lambda starts: starts + 1),
+        forge("value_starts", lambda starts: -1 - starts),
+        forge("counts", lambda counts: counts + 10**6),
+        forge("counts", lambda counts: counts[:-1]),
+        forge("eigenvalues", lambda values: values.astype("f8")),
+    ],
+)
 def test_a_damaged_cache_is_named_and_rebuilt(saved, recorder, damage):
     path = spectra_of(saved).path
     damage(path)

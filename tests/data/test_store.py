@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from eigenformer.data.store import (
     file_digest,
     open_store,
     remove_leftovers,
+    save_array,
     temporary_folder,
     write_store,
 )
@@ -33,6 +35,32 @@ def test_reads_back_what_was_written(store):
         np.testing.assert_array_equal(again.arrays[name], array)
     assert again.meta == {"k": [1, 2]}
     assert again.digest == store.digest
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        *(np.arange(6.0).reshape(2, 3).T, np.zeros((0, 2), "i4"), np.array([True, False])),
+        *(np.arange(5, dtype=">u2"), np.arange(10)[::2]),
+    ],
+)
+def test_files_are_those_of_numpy(tmp_path, array):
+    save_array(tmp_path / "a.npy", array)
+    np.save(tmp_path / "b.npy", np.ascontiguousarray(array))
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full disk")
+def test_a_full_disk_is_called_so(tmp_path):
+    with pytest.raises(OSError, match="No space left on device"):  # NumPy: "0 written"
+        save_array(Path("/dev/full"), np.zeros(10**6))
+    with (
+        pytest.raises(OSError, match="No space left on device: '.*graphs'"),
+        temporary_folder(tmp_path / "graphs"),
+        open("/dev/full", "wb", buffering=0) as stream,
+    ):
+        stream.write(b"x")
+    assert not list(tmp_path.iterdir())
 
 
 def test_arrays_are_mapped_and_cannot_be_written(store):
@@ -117,7 +145,7 @@ def test_an_older_folder_is_replaced_as_a_whole(store):
 
 
 def test_a_failed_write_leaves_nothing(tmp_path):
-    with pytest.raises(ValueError, match="pickle"):
+    with pytest.raises(ValueError, match="a.npy: object values are not numbers"):
         write_store(tmp_path / "s", "test", {"a": np.array([object()])}, {})
     assert list(tmp_path.iterdir()) == []
 

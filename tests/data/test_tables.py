@@ -239,7 +239,7 @@ def test_limits_of_parquet(tmp_path):
     for limit in ("columns", "cells"):
         with pytest.raises(DataError, match=f"t.parquet: {limit}: . exceeds"):
             read_table(path, limits=Limits(**{limit: 2}))
-    with pytest.raises(DataError, match=r"t.parquet: characters: .* --limits text_bytes"):
+    with pytest.raises(DataError, match=r"t.parquet: bytes of text: .* --limits text_bytes"):
         read_table(path, limits=Limits(text_bytes=3))
     parquet.write_table(arrow.table({"day": arrow.array([10**8], arrow.date32())}), path)
     with pytest.raises(DataError, match="t.parquet: column 'day': "):

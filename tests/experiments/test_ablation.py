@@ -89,15 +89,15 @@ def test_the_curves_are_changes_in_percent() -> None:
 
 def test_the_frequencies_of_real_graphs(tmp_path: Path) -> None:
     variants = frequency_variants([1.0, 0.3])
-    found = ablate("pattern", variants, [0], tmp_path, TINY, draws=2)
+    found = ablate("pattern", variants, [0], tmp_path, TINY, samples=2)
     everything, whole, _ = found.outcomes
-    assert everything.test == pytest.approx(everything.drawn)
+    assert everything.test == pytest.approx(everything.sampled)
     assert everything.kept == 1
     assert 0.3 <= whole.kept < 0.5
     folder = tmp_path / "pattern-pattern-0.3-eigenspaces-seed0"
     assert RunFolder(folder).read_config().model.frequency_fraction == 0.3
     first = (folder / "model.safetensors").stat().st_mtime_ns
-    assert ablate("pattern", variants, [0], tmp_path, TINY, draws=2).outcomes == found.outcomes
+    assert ablate("pattern", variants, [0], tmp_path, TINY, samples=2).outcomes == found.outcomes
     assert (folder / "model.safetensors").stat().st_mtime_ns == first
 
 

@@ -15,6 +15,7 @@ from eigenformer.experiments.comparison import Comparison, Entry, compare
 from eigenformer.experiments.comparison_tables import comparison_table, records
 from eigenformer.experiments.sweep import Variant, sweep
 from eigenformer.plots.comparison import draw_comparison
+from eigenformer.pools import Pool
 from eigenformer.training.run_folder import RunFolder
 from tests.experiments.test_sweep import BASE
 from tests.training.samples import molecule_rows, write_table
@@ -98,11 +99,11 @@ def test_equal_hours_are_planned_once(tmp_path: Path, monkeypatch: pytest.Monkey
     wanted = {"data": {"size": 30}, "training": {"batch_size": 8}, "model": {"layers": 1}}
     arguments = ("pattern", ["eigenformer"], [0], tmp_path, wanted)
     found = compare(*arguments, hours=0.0004)
-    times = json.loads((tmp_path / "times.json").read_text())["eigenformer"]
-    monkeypatch.setattr("eigenformer.experiments.comparison.measure_times", None)
+    cost = json.loads((tmp_path / "costs.json").read_text())["eigenformer"]
+    monkeypatch.setattr("eigenformer.experiments.cost.measure_cost", None)
     again = compare(*arguments, hours=0.0004)
     assert again.entries[0].test == found.entries[0].test
-    assert found.entries[0].training_steps * times["step"] <= 0.0004 * 3600
+    assert found.entries[0].training_steps * cost["step"] <= 0.0004 * 3600
     with pytest.raises(ConfigError, match="give hours or epochs, not both"):
         compare(*arguments[:-1], {**wanted, "training": {"epochs": 2}}, hours=1)
 
@@ -118,6 +119,6 @@ def test_unknown_networks_are_named(capsys: pytest.CaptureFixture[str]) -> None:
 def test_side_by_side_gives_the_same_results(tmp_path: Path) -> None:
     variants = [Variant("", {})]
     alone = [run.summary["test"] for run in sweep(BASE, variants, [0, 1], tmp_path / "one")]
-    together = sweep(BASE, variants, [0, 1], tmp_path / "two", side_by_side=2)
+    together = sweep(BASE, variants, [0, 1], tmp_path / "two", pool=Pool(2))
     assert [run.summary["test"] for run in together] == alone
     assert (tmp_path / "two" / "pattern-pattern-seed0.log").read_text()

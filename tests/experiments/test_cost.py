@@ -1,4 +1,4 @@
-"""What a training costs, and how many epochs that makes."""
+"""What a training costs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from eigenformer.config import ConfigError
 from eigenformer.data.workspace import Workspace
 from eigenformer.experiments import cost
-from eigenformer.experiments.cost import COSTS, Budget, Cost, measure_cost, measure_costs
+from eigenformer.experiments.cost import COSTS, Cost, measure_cost, measure_costs
 from eigenformer.experiments.sweep import Variant
 from eigenformer.training import TrainingModule, plan
 
@@ -19,19 +19,6 @@ TINY = {
     "training": {"epochs": 5, "batch_size": 4},
     "threads": 1,
 }
-COST = {"cheap": Cost(0.1, 0.5, 5), "dear": Cost(0.2, 1.0, 10)}  # 1 and 3 seconds an epoch
-
-
-def test_equal_time_and_equal_epochs():
-    assert Budget(30).shared(COST) == {"cheap": 30, "dear": 10}
-    assert Budget(7, equal="epochs").shared(COST) == {"cheap": 7, "dear": 7}
-    assert Budget(1, minutes=0.25).shared(COST) == {"cheap": 15, "dear": 5}
-    with pytest.raises(ConfigError, match="too short for an epoch of dear, which takes 0.05"):
-        Budget(1).shared(COST)
-    with pytest.raises(ConfigError, match="minutes: must be positive, got 0"):
-        Budget(1, minutes=0)
-    with pytest.raises(ConfigError, match="minutes: runs of equal epochs take unequal times"):
-        Budget(1, minutes=1, equal="epochs")
 
 
 def test_steps_and_validation_are_measured_apart(monkeypatch):
@@ -66,3 +53,9 @@ def test_real_seconds_are_measured_once(tmp_path, monkeypatch):
     assert before != (tmp_path / COSTS).read_text()
     monkeypatch.delattr(cost, "measure_cost")
     assert measure_costs(TINY, variants, tmp_path, Workspace.resolve()) == both
+
+
+def test_a_damaged_file_of_costs_is_named(tmp_path):
+    (tmp_path / COSTS).write_text('{"a": {"step": 1.0}}')
+    with pytest.raises(ConfigError, match="costs.json: damaged; delete it to measure again"):
+        measure_costs(TINY, [Variant("a", {})], tmp_path, Workspace.resolve())

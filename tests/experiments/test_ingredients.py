@@ -63,7 +63,9 @@ def test_a_new_ingredient_is_one_line(monkeypatch):
 PAPER = [
     name
     for name in presets()
-    if not load_preset(name).variant_of and load_preset(name).model.kind == "eigenformer"
+    if not load_preset(name).variant_of
+    and load_preset(name).model.kind == "eigenformer"
+    and load_preset(name).dataset
 ]
 
 

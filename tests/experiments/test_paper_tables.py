@@ -128,6 +128,7 @@ def test_the_longest_schedule_of_a_preset_counts(tmp_path: Path) -> None:
     [
         ({"limit": 5}, "only part of the graphs"),
         ({"size": 100}, "only part of the graphs"),
+        ({"differences": ["30 graphs, the paper has 12000"]}, "not the paper's graphs"),
         ({"state": "interrupted"}, "not finished"),
         ({"dataset": "own.csv"}, "not the preset's data"),
         ({"test": None}, "no test result"),

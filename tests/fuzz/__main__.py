@@ -2,6 +2,7 @@
 
     python -m tests.fuzz --count 100000 --minutes 60 --seed 0
     python -m tests.fuzz --seed 0 --only 4711          one input again, with its traceback
+    python -m tests.fuzz --subject partial_files       one subject instead of all of them
 
 Each input depends on the seed and its number alone, so that any of them can be tried again.
 """
@@ -38,22 +39,23 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="default: the time")
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
     parser.add_argument("--only", type=int, help="try one input, and show its traceback")
+    parser.add_argument("--subject", default="", help="a function of tests/fuzz/subjects.py")
     parser.add_argument("--folder", type=Path, help="where inputs and findings are written")
     arguments = parser.parse_args()
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="eigenformer-fuzz-"))
     folder.mkdir(parents=True, exist_ok=True)
     seeds.prepare(folder)
     if arguments.only is not None:
-        return _again(arguments.seed, arguments.only, folder)
+        return _again(arguments.seed, arguments.only, folder, arguments.subject)
     print(f"seed {arguments.seed}, findings in {folder}", flush=True)
     return _attack(arguments, folder)
 
 
-def _again(seed: int, number: int, folder: Path) -> int:
-    from tests.fuzz.subjects import Desk
+def _again(seed: int, number: int, folder: Path, subject: str) -> int:
+    from tests.fuzz.desk import Desk
     from tests.fuzz.worker import attack
 
-    name, problem = attack(seed, number, Desk(folder))
+    name, problem = attack(seed, number, Desk(folder), subject)
     print(f"{number} {name}: {problem or 'clean'}")
     return int(bool(problem))
 
@@ -65,7 +67,7 @@ def _attack(arguments: argparse.Namespace, folder: Path) -> int:
     number = arguments.first
     last = arguments.first + arguments.count
     while number < last and time.monotonic() < end:
-        number = _batch(arguments.seed, number, last, folder, end, done, found)
+        number = _batch(arguments, number, last, folder, end, done, found)
         rate = f"{sum(done.values())} inputs, {len(found)} findings"
         print(f"{time.strftime('%H:%M:%S')} {rate}", flush=True)
     for name, count in sorted(done.items()):
@@ -77,7 +79,7 @@ def _attack(arguments: argparse.Namespace, folder: Path) -> int:
 
 
 def _batch(
-    seed: int,
+    arguments: argparse.Namespace,
     first: int,
     last: int,
     folder: Path,
@@ -87,7 +89,8 @@ def _batch(
 ) -> int:
     """Tries inputs in a new process until it ends; returns the number of the next input."""
     last = min(last, first + 20_000)  # a new process now and then, so that leaks do not add up
-    words = [sys.executable, "-m", "tests.fuzz.worker", *map(str, (seed, first, last)), str(folder)]
+    given = (arguments.seed, first, last, folder, arguments.subject)
+    words = [sys.executable, "-m", "tests.fuzz.worker", *map(str, given)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
     lines: queue.Queue[str] = queue.Queue()
     assert process.stdout is not None

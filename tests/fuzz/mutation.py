@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import random
 import struct
 from collections.abc import Callable
 from typing import Any
+
+import torch
 
 INTEGERS = (0, 1, -1, 2, 7, 127, 255, 256, 65535, 10**6, 2**31 - 1, 2**31, 2**32, 2**53, 2**62)
 INTEGERS = (*INTEGERS, 2**63 - 1, 2**63, -(2**63), 2**64, 10**18, 10**30)
@@ -49,6 +52,9 @@ SMILES = (
     "c1cccc1",
     "[nH]",
 )
+
+TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn)
+TYPES = (*TYPES, torch.int8, torch.int64, torch.bool, torch.uint8, torch.complex64)
 
 Random = random.Random
 
@@ -100,7 +106,8 @@ def _one(rng: Random, value: Any) -> Any:
         parent[rng.choice(TEXTS)] = parent.pop(key)
     elif action == 2:
         other, place = rng.choice(places)
-        parent[key] = copy.deepcopy(other[place] if _has(other, place) else None)
+        with contextlib.suppress(RecursionError):  # a value that was made too deep before
+            parent[key] = copy.deepcopy(other[place] if _has(other, place) else None)
     elif action == 3 and _list(parent):
         parent.extend([parent[key]] * rng.choice((1, 2, 50)))
     elif action == 4 and isinstance(parent[key], int | float):
@@ -138,6 +145,16 @@ def raw(rng: Random, data: bytes) -> bytes:
         else:
             changed[place:place] = bytes(rng.randrange(256) for _ in range(rng.randrange(9)))
     return bytes(changed)
+
+
+def tensor(rng: Random, values: torch.Tensor) -> torch.Tensor:
+    """A tensor of another type or shape, or with other values."""
+    action = rng.randrange(3)
+    if action == 0:
+        return values.to(rng.choice(TYPES))
+    if action == 1:
+        return values.new_zeros([size + rng.choice((-1, 0, 1)) for size in values.shape])
+    return (values * rng.choice(FLOATS)).to(values.dtype)
 
 
 def text(rng: Random, content: str) -> str:

@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ MOLECULES = [["smiles", "sol", "kind"]] + [
     for n in range(1, 6)
     for end in ("", "O", "N", "Cl")
 ]
+DESCRIBED = [[*row, str(number / 3) if number else "mass"] for number, row in enumerate(MOLECULES)]
 TABLES = {
     "graphs": [["graph", "y"], ["a", "1.5"], ["b", "2.5"], ["c", "0.5"]],
     "nodes": [
@@ -100,6 +102,67 @@ def npz() -> bytes:
     return stream.getvalue()
 
 
+@dataclass(frozen=True)
+class Official:
+    """The official zip file of a benchmark.
+
+    Args:
+        file: Its name.
+        members: The names of its members.
+        value: What one member holds; arrays are lists.
+        pickled: Whether it is an ordinary pickle, not a ``.pt`` file.
+    """
+
+    file: str
+    members: tuple[str, ...]
+    value: Any
+    pickled: bool = False
+
+    def frozen(self, value: Any) -> Any:
+        """The value with tensors in place of lists of numbers."""
+        if isinstance(value, dict):
+            return {key: self.frozen(inner) for key, inner in value.items()}
+        if not isinstance(value, list):
+            return value
+        try:
+            return torch.tensor(value)
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            return [self.frozen(inner) for inner in value]
+
+    def packed(self, value: Any) -> bytes:
+        """The bytes of a member."""
+        if self.pickled:
+            return pickle.dumps(value)
+        stream = io.BytesIO()
+        torch.save(value, stream)
+        return stream.getvalue()
+
+
+_EDGES = [[0, 1], [1, 0]]
+_PICTURE = {"x": [[0.5], [1.0]], "pos": [[0.1, 0.2], [0.3, 0.4]], "edge_index": _EDGES}
+_SBM = {"x": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], "edge_index": _EDGES, "y": [0, 1]}
+_MOLECULE = {"num_atom": 2, "atom_type": [0, 1], "bond_type": [[0, 1], [1, 0]]}
+_PEPTIDE = [[[1] * 9, [0] * 9], [[0] * 3, [1] * 3], _EDGES, [[0.5] * 10]]
+OFFICIAL = {
+    "mnist": Official(
+        *("MNIST_v2.zip", ("MNIST_v2.pt",)),
+        [[{**_PICTURE, "edge_attr": [0.5, 0.5], "y": [3]}]] * 3,
+    ),
+    "pattern": Official("PATTERN_v2.zip", ("PATTERN_v2.pt",), [[_SBM], [_SBM], [_SBM]]),
+    "zinc": Official(
+        "molecules.zip",
+        tuple(f"molecules/{split}.pickle" for split in ("train", "val", "test")),
+        [{**_MOLECULE, "logP_SA_cycle_normalized": [0.5]}] * 2,
+        pickled=True,
+    ),
+    "peptides-func": Official(
+        "peptidesfunc.zip",
+        tuple(f"peptidesfunc/{split}.pt" for split in ("train", "val", "test")),
+        [_PEPTIDE, _PEPTIDE],
+    ),
+}
+
+
 def parquet() -> bytes:
     """The molecules as a Parquet file, with a date, a list and a missing cell."""
     import pyarrow as arrow
@@ -133,6 +196,7 @@ def stored(files: dict[str, bytes]) -> bytes:
 def prepare(folder: Path) -> None:
     """Writes the seeds that are files: a table, three tables, an archive, a run."""
     (folder / "m.csv").write_text(csv_text(MOLECULES))
+    (folder / "few.csv").write_text(csv_text(MOLECULES[:4]))
     (folder / "tables").mkdir(exist_ok=True)
     for name, rows in TABLES.items():
         (folder / "tables" / f"{name}.csv").write_text(csv_text(rows))
@@ -143,13 +207,26 @@ def prepare(folder: Path) -> None:
     command = (
         f"train {folder}/m.csv --target sol {SMALL} --out {folder}/run --cache-dir {folder}/cache"
     )
-    if not (folder / "run").exists() and main(command.split()) != 0:
-        raise RuntimeError("the run that is mutated cannot be made")
+    (folder / "described.csv").write_text(csv_text(DESCRIBED))
+    ensemble = (
+        f"train {folder}/described.csv --target sol --descriptors mass morgan --ensemble 2 {SMALL} "
+        f"--out {folder}/together --cache-dir {folder}/cache"
+    )
+    for name, words in {"run": command, "together": ensemble}.items():
+        if not (folder / name).exists() and main(words.split()) != 0:
+            raise RuntimeError(f"'{name}', which is mutated, cannot be made")
 
 
 def run_files(folder: Path) -> dict[str, bytes]:
     """The files of the run by name."""
     return {file.name: file.read_bytes() for file in (folder / "run").iterdir() if file.is_file()}
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    """The files of a model by path: its own, and those of the members of an ensemble."""
+    names = ("*/model*", "*/config.yaml", "*/summary.json", "*.json")
+    found = sorted(file for name in names for file in folder.glob(name) if file.is_file())
+    return {str(file.relative_to(folder)): file.read_bytes() for file in found}
 
 
 def settings_text() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import io
 import json
 import shutil
@@ -11,10 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import yaml
+from safetensors.torch import load, save
 
 from eigenformer.cli import main
 from eigenformer.config import ReadOptions, RunConfig, SplitOptions
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.benchmarks import BENCHMARKS, builder
+from eigenformer.data.building import build_archive
+from eigenformer.data.fields import SPLITS
 from eigenformer.data.molecules import featurizer
 from eigenformer.data.reading import read_own
 from eigenformer.data.store import MANIFEST, _digest, file_digest
@@ -22,37 +25,17 @@ from eigenformer.data.unpickle import load_arrays, load_graphs_from
 from eigenformer.data.workspace import Workspace
 from eigenformer.data.zinc import build
 from eigenformer.limits import Limits
+from eigenformer.model_folder import weights_digest
 from eigenformer.reporting import Reporter, SilentReporter
 from eigenformer.trained_model import TrainedModel
+from eigenformer.training.checkpoint_form import check_whole
 from eigenformer.training.checkpoint_io import AtomicCheckpointIO
 from eigenformer.training.planning import plan
 from eigenformer.training.prediction import predict_file
 from eigenformer.training.run_folder import RunFolder, read_yaml
-from tests.fuzz import mutation, seeds
+from tests.fuzz import mutation, predicting, seeds
+from tests.fuzz.desk import Desk, molecules
 from tests.fuzz.mutation import Random
-
-
-class Desk:
-    """The folders of one worker: the seeds, and one for the mutated input.
-
-    Args:
-        folder: Where everything is written.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.new = folder / "new"
-        self.pickles, self.torch_files = seeds.pickles(), seeds.torch_files()
-        self.npz, self.parquet = seeds.npz(), seeds.parquet()
-        self.run = seeds.run_files(folder)
-        self.manifest = json.loads((folder / "archive" / MANIFEST).read_text())
-        self.trained = TrainedModel.open(folder / "run")
-
-    def clear(self) -> Path:
-        """An empty folder for the next input."""
-        shutil.rmtree(self.new, ignore_errors=True)
-        self.new.mkdir(parents=True)
-        return self.new
 
 
 def unpickling(rng: Random, desk: Desk) -> None:
@@ -76,22 +59,7 @@ def graph_files(rng: Random, desk: Desk) -> None:
 
 
 def molecule_tables(rng: Random, desk: Desk) -> None:
-    read_own(_molecules(rng, desk), _options(rng), _split(rng))
-
-
-def _molecules(rng: Random, desk: Desk) -> Path:
-    text = seeds.csv_text(mutation.table(rng, seeds.MOLECULES), rng.choice(",,,;\t"))
-    if rng.random() < 0.3:
-        text = mutation.text(rng, text)
-    data = text.encode("utf-8", "surrogatepass")
-    if rng.random() < 0.1:
-        data = mutation.raw(rng, data)
-    file = desk.clear() / rng.choice(("m.csv", "m.csv", "m.tsv"))
-    if rng.random() < 0.1:
-        file, data = file.with_name(f"{file.name}.gz"), gzip.compress(data)
-        data = mutation.raw(rng, data) if rng.random() < 0.5 else data
-    file.write_bytes(data)
-    return file
+    read_own(molecules(rng, desk), _options(rng), _split(rng))
 
 
 def _options(rng: Random) -> ReadOptions:
@@ -169,16 +137,29 @@ def benchmark_files(rng: Random, desk: Desk) -> None:
     name = rng.choice(list(parts))
     parts[name] = mutation.raw(rng, parts[name])
     file.write_bytes(seeds.stored(parts) if rng.random() < 0.8 else mutation.raw(rng, desk.npz))
-    workspace = Workspace(desk.new.parent, desk.new / "cache", reporter=SilentReporter())
-    from eigenformer.data.building import build_archive
+    _build(desk, [file], lambda files: build(files, Reporter()))
 
-    build_archive(
-        workspace.cache_dir / "zinc",
-        {},
-        lambda: [file],
-        lambda f: build(f, Reporter()),
-        SilentReporter(),
-    )
+
+def official_files(rng: Random, desk: Desk) -> None:
+    """The official zip file of a benchmark, with other values in it."""
+    name = rng.choice(list(seeds.OFFICIAL))
+    folder, official = desk.clear(), seeds.OFFICIAL[name]
+    files = [folder / official.file]
+    data = official.packed(official.frozen(official.value))
+    with contextlib.suppress(RecursionError):
+        data = official.packed(official.frozen(mutation.plain(rng, official.value)))
+    files[0].write_bytes(seeds.stored(dict.fromkeys(official.members, data)))
+    if name == "zinc":
+        files += [folder / f"{split}.index" for split in SPLITS]
+        for index in files[1:]:
+            index.write_text(mutation.text(rng, "0,1") if rng.random() < 0.1 else "0,1")
+    made = builder(name, official=BENCHMARKS[name].generated)
+    _build(desk, files, lambda files: made.build(files, SilentReporter(), Limits()))
+
+
+def _build(desk: Desk, files: list[Path], make: Callable[[list[Path]], GraphArchive]) -> None:
+    path = desk.new / "cache" / "built"
+    build_archive(path, {}, lambda: files, make, SilentReporter(), lambda: files)
 
 
 def settings(rng: Random, desk: Desk) -> None:
@@ -208,11 +189,21 @@ def planning(rng: Random, desk: Desk) -> None:
 
 
 def models(rng: Random, desk: Desk) -> None:
-    TrainedModel.open(_run(rng, desk, ("model.json", "model.safetensors")))
+    folder = _run(rng, desk, ("model.json", "model.safetensors"))
+    if rng.random() < 0.3:  # other tensors, with the right checksum
+        tensors = load(desk.run["model.safetensors"])
+        for name in rng.sample(sorted(tensors), rng.choice((1, 2, len(tensors)))):
+            tensors[name] = mutation.tensor(rng, tensors[name])
+        data = save(tensors, {"sha256": weights_digest(tensors)})
+        (folder / "model.safetensors").write_bytes(data)
+    trained = TrainedModel.open(folder)
+    if rng.random() < 0.1:
+        predict_file(trained, desk.folder / "few.csv", desk.folder / "out.csv")
 
 
 def checkpoints(rng: Random, desk: Desk) -> None:
-    AtomicCheckpointIO().load_checkpoint(_run(rng, desk, ("last.ckpt",)) / "last.ckpt")
+    state = AtomicCheckpointIO().load_checkpoint(_run(rng, desk, ("last.ckpt",)) / "last.ckpt")
+    check_whole(state)
 
 
 def run_folders(rng: Random, desk: Desk) -> None:
@@ -235,7 +226,12 @@ def _run(rng: Random, desk: Desk, names: tuple[str, ...]) -> Path:
             elif name.endswith(".ckpt") and rng.random() < 0.8:
                 parts = seeds.members(data)
                 part = rng.choice(list(parts))
-                parts[part] = mutation.raw(rng, parts[part])
+                if part.endswith(".json") and rng.random() < 0.8:
+                    with contextlib.suppress(RecursionError):
+                        state = mutation.plain(rng, json.loads(parts[part]))
+                        parts[part] = seeds.as_json(state)
+                else:
+                    parts[part] = mutation.raw(rng, parts[part])
                 data = seeds.stored(parts)
             elif name.endswith(".csv") and rng.random() < 0.8:
                 rows = [line.split(",") for line in data.decode().splitlines()]
@@ -253,7 +249,7 @@ def smiles(rng: Random, desk: Desk) -> None:
 
 def predictions(rng: Random, desk: Desk) -> None:
     form = rng.randrange(3)
-    source = (_molecules, _tables, _archive)[form](rng, desk)
+    source = (molecules, _tables, _archive)[form](rng, desk)
     predict_file(desk.trained, source, desk.folder / "out.csv", escape_formulas=True)
 
 
@@ -265,7 +261,7 @@ def commands(rng: Random, desk: Desk) -> None:
     cache = ["--cache-dir", str(desk.folder / "cache2")]
     out = ["--out", str(desk.folder / "out")]
     if kind == "prepare":
-        source = rng.choice((_molecules, _tables, _archive))(rng, desk)
+        source = rng.choice((molecules, _tables, _archive))(rng, desk)
         words = ["data", "prepare", str(source), *cache, *rng.choice(([], ["--target", "sol"]))]
     elif kind == "info":
         words = ["data", "info", str(_archive(rng, desk)), *cache]
@@ -273,7 +269,7 @@ def commands(rng: Random, desk: Desk) -> None:
         _archive(rng, desk)
         words = ["data", "list", "--cache-dir", str(desk.new)]
     elif kind == "predict":
-        words = ["predict", str(desk.folder / "run"), str(_molecules(rng, desk)), *out]
+        words = ["predict", str(desk.folder / "run"), str(molecules(rng, desk)), *out]
     elif kind == "explain":
         words = ["explain", str(desk.folder / "run"), str(_tables(rng, desk)), *out, *cache]
     elif kind == "words":
@@ -331,6 +327,7 @@ SUBJECTS: dict[Callable[[Random, Desk], None], int] = {
     graph_tables: 8,
     archives: 8,
     benchmark_files: 4,
+    official_files: 4,
     settings: 4,
     planning: 1,
     models: 2,
@@ -339,5 +336,10 @@ SUBJECTS: dict[Callable[[Random, Desk], None], int] = {
     smiles: 12,
     predictions: 1,
     commands: 1,
+    predicting.streams: 2,
+    predicting.partial_files: 2,
+    predicting.references: 1,
+    predicting.ensembles: 1,
+    predicting.descriptors: 1,
 }
 """Each subject and how often it is chosen, relative to the others: the fast ones more often."""

@@ -32,12 +32,16 @@ def is_ours(error: BaseException) -> bool:
     )
 
 
-def attack(seed: int, number: int, desk: object) -> tuple[str, str]:
-    """Tries one input; returns the name of its subject, and what is wrong with the answer."""
+def attack(seed: int, number: int, desk: object, only: str = "") -> tuple[str, str]:
+    """Tries one input; returns the name of its subject, and what is wrong with the answer.
+
+    The subject is a random one unless ``only`` names it.
+    """
     from tests.fuzz.subjects import SUBJECTS
 
     rng = random.Random(f"{seed}-{number}")
     (subject,) = rng.choices(list(SUBJECTS), list(SUBJECTS.values()))
+    subject = next((other for other in SUBJECTS if other.__name__ == only), subject)
     try:
         subject(rng, desk)  # type: ignore[arg-type]
     except Exception as error:
@@ -47,11 +51,11 @@ def attack(seed: int, number: int, desk: object) -> tuple[str, str]:
     return subject.__name__, ""
 
 
-def work(seed: int, first: int, last: int, folder: Path) -> None:
+def work(seed: int, first: int, last: int, folder: Path, only: str = "") -> None:
     """Tries the inputs from ``first`` to ``last``; says before each which it is."""
     import torch
 
-    from tests.fuzz.subjects import Desk
+    from tests.fuzz.desk import Desk
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -64,7 +68,7 @@ def work(seed: int, first: int, last: int, folder: Path) -> None:
     for number in range(first, last):
         out.write(f"{number}\n")
         start = time.process_time()
-        name, problem = attack(seed, number, desk)
+        name, problem = attack(seed, number, desk, only)
         memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         if memory > MOST_MEMORY:
             problem = f"{memory / 2**30:.1f} GiB of memory\n{problem}"
@@ -78,4 +82,4 @@ def work(seed: int, first: int, last: int, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    work(*map(int, sys.argv[1:4]), Path(sys.argv[4]))
+    work(*map(int, sys.argv[1:4]), Path(sys.argv[4]), *sys.argv[5:])

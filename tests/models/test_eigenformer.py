@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
@@ -35,7 +36,8 @@ def test_parameter_counts(preset):
     paper = load_preset(preset).paper
     misprinted = preset in ("zinc-feat", "peptides-func-feat")
     assert (paper.parameters == COUNTS[preset]) != misprinted
-    assert set(COUNTS) == {name for name in EIGENFORMERS if not load_preset(name).variant_of}
+    presets = map(load_preset, EIGENFORMERS)
+    assert set(COUNTS) == {p.name for p in presets if p.dataset and not p.variant_of}
 
 
 def test_the_preset_of_another_network_is_named() -> None:
@@ -356,3 +358,12 @@ def test_it_overfits_a_handful_of_graphs():
         loss.backward()
         optimizer.step()
     assert loss < 0.1
+
+
+def test_an_injected_norm_is_shared_by_all_layers():
+    config = load_preset("zinc").model.replace(layers=3, norm_shared=True, norm_affine=True)
+    plain = Eigenformer(config, norm=lambda channels: nn.Identity())
+    assert plain.num_parameters() < Eigenformer(config).num_parameters()
+    nested = Eigenformer(config, norm=lambda channels: nn.Sequential(nn.LayerNorm(channels)))
+    first, *others = (layer.norm1[0] for layer in nested.layers)
+    assert all(norm.weight is first.weight and norm.bias is first.bias for norm in others)

@@ -23,7 +23,10 @@ def test_every_section_is_there(report: RunReport) -> None:
     page = report_page(report)
     assert page.count('<figure class="example">') == 2
     assert page.count('class="multiples"') == 2
-    assert page.count('class="chart"') == 4  # loss, metric, learning rate, true and predicted
+    # Loss, metric, learning rate, true and predicted, coverage.
+    assert page.count('class="chart"') == 5
+    assert "Intervals that contain the truth" in page
+    assert "Probabilities that came true" not in page
     assert f"{report.summary['test']:.4f}" in page
     assert "The paper reports no results for this data." in page
     assert "phi_width: 4" in page
@@ -33,7 +36,9 @@ def test_every_section_is_there(report: RunReport) -> None:
 
 def test_the_run_stands_out_among_the_papers_models(report: RunReport) -> None:
     ranks = (Rank("GPS", 0.07, 0.004, "baseline"), Rank("this run", 0.14, None, "ours"))
-    page = report_page(replace(report, comparison=Comparison("ZINC", "MAE", True, 3, ranks)))
+    config = report.config.replace(preset="zinc")
+    comparison = Comparison("ZINC", "MAE", True, 3, ranks)
+    page = report_page(replace(report, config=config, comparison=comparison))
     assert "0.070 ± 0.004" in page
     assert '<tr class="ours"><th scope="row">this run</th><td class="figure">0.140</td>' in page
     assert "3 epochs, the paper&#39;s schedule 2000" in page

@@ -10,7 +10,7 @@ from eigenformer.plots.picture import picture_bytes
 from tests.experiments.test_parts import parts_ablation
 
 
-def test_every_curve_is_drawn_and_named_once() -> None:
+def test_every_curve_is_sampled_and_named_once() -> None:
     shares, none = (1.0, 0.5), (0.0, 0.0)
     curves = [
         Series("eigenspaces", False, shares, (0.0, 12.0), (1.0, 2.0)),

@@ -51,6 +51,20 @@ def test_node_labels_weigh_v_minus_n_over_v():
     torch.testing.assert_close(_loss(LabelTarget(level="node"), predictions, targets), expected)
 
 
+def test_classes_and_labels_of_graphs_can_be_balanced():
+    targets = torch.tensor([0, 0, 0, 1])
+    predictions = torch.randn(4, 2)
+    balanced = ClassTarget(num_outputs=2).learned(class_balance=True)
+    weights = torch.tensor([0.25, 0.75])
+    expected = F.cross_entropy(predictions, targets, weight=weights)
+    torch.testing.assert_close(_loss(balanced, predictions, targets), expected)
+    assert balanced.learned() == ClassTarget(num_outputs=2)
+    labels = LabelTarget().learned(class_balance=True)
+    assert labels.initial_bias(np.array([0.0, 0, 0, 1])).tolist() == [0]  # both count alike
+    with pytest.raises(ConfigError, match="loss: 'l2' cannot be used for binary"):
+        LabelTarget().learned("l2")
+
+
 def test_class_weights_of_nothing_are_finite():
     assert class_weights(torch.zeros(3)).isfinite().all()
 

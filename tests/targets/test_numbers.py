@@ -30,6 +30,19 @@ def test_regression_is_l1_and_ignores_missing_labels():
     torch.testing.assert_close(_loss(outputs, predictions, targets), expected)
 
 
+@pytest.mark.parametrize("name", ["l1", "l2", "huber"])
+def test_losses_to_choose_from(name):
+    predictions, targets = 3 * torch.randn(6, 2), torch.randn(6, 2)
+    theirs = {"l1": F.l1_loss, "l2": F.mse_loss, "huber": F.huber_loss}[name]
+    outputs = NumberTarget(num_outputs=2).learned(name)
+    torch.testing.assert_close(_loss(outputs, predictions, targets), theirs(predictions, targets))
+    targets[0, 1] = NAN
+    known = ~targets.isnan()
+    expected = theirs(predictions[known], targets[known])
+    torch.testing.assert_close(_loss(outputs, predictions, targets), expected)
+    assert outputs.learned(None).loss == "l1"
+
+
 def test_the_best_constant_of_numbers_is_their_mean():
     targets = torch.tensor([[1.0, 5.0], [2.0, NAN], [6.0, 7.0]])
     found = NumberTarget(num_outputs=2).initial_bias(targets.numpy())

@@ -22,6 +22,8 @@ _MOST_STRIKES = 6  # for one run, before it is left alone
 _STOP_SECONDS = 10.0
 _NEW_SECONDS = 12.0  # what a new process takes, with its imports
 _SPACE = "32m"
+_PREDICTING = 0.2  # the share of predictions; all others are trainings
+_PIECE = 16  # rows of a table that are predicted at once
 
 
 class Torture:
@@ -55,7 +57,7 @@ class Torture:
     def kill(self, count: int) -> None:
         """Kills commands until that many were killed, and finishes what they left."""
         while self.done["kills"] < count and self._has_time():
-            predicting = self.random.random() < 0.1
+            predicting = self.random.random() < _PREDICTING
             bench = self._bench("killed")
             for _ in range(_MOST_STRIKES):
                 command = self._command(bench, predicting)
@@ -74,9 +76,11 @@ class Torture:
         with _small_disk(self.folder / "disk") as disk:
             while self.done["full disks"] < count and self._has_time():
                 bench = self.reference.other(disk / "bench")
-                moment = self.random.randint(1, self.operations)
+                predicting = self.random.random() < _PREDICTING
+                moment = self.random.randint(1, self._operations(predicting))
                 log = self.folder / "log"  # on another disk
-                ended = run(bench.command(), log, Clock(moment, lambda: fill(disk)))
+                command = self._command(bench, predicting)
+                ended = run(command, log, Clock(moment, lambda: fill(disk)))
                 epochs = len(re.findall(r"^epoch ", ended.output, re.M))
                 (disk / "filler").unlink(missing_ok=True)
                 if ended.code not in (0, 2) or "Traceback" in ended.output:
@@ -84,8 +88,8 @@ class Torture:
                 kept = bench.epochs()
                 if kept < epochs:
                     self._fail(f"a full disk at {moment}: {kept} of {epochs} epochs kept", bench)
-                self.done["full disks"] += 1
-                self._finish(bench, False)
+                self.done.update(["full disks", *(["full, predicting"] if predicting else [])])
+                self._finish(bench, predicting)
 
     def compete(self, count: int) -> None:
         """Stalls a training at random moments while another one resumes it."""
@@ -123,18 +127,20 @@ class Torture:
         self, command: list[str], log: Path, number: signal.Signals, predicting: bool
     ) -> tuple[Ended, str]:
         chance = self.random.random()
-        if chance < 0.05:
+        if chance < 0.05 and not predicting:  # its pieces are larger there
             delay = self.random.uniform(0.0, _NEW_SECONDS)
             return struck_in_time(command, log, number, delay, new=True), "new processes"
         if chance < 0.5:
             longest = 0.5 if predicting else self.duration
             delay = self.random.uniform(0.0, longest)
             return struck_in_time(command, log, number, delay), "at a time"
-        operations = self.predictions.operations() if predicting else self.operations
-        moment = self.random.randint(1, operations)
+        moment = self.random.randint(1, self._operations(predicting))
         log.unlink(missing_ok=True)
         strike: Callable[[], None] = lambda: os.kill(os.getpid(), number)  # noqa: E731
         return run(command, log, Clock(moment, strike)), "at an operation on files"
+
+    def _operations(self, predicting: bool) -> int:
+        return self.predictions.operations() if predicting else self.operations
 
     def _check_stop(self, ended: Ended, number: signal.Signals, how: str, bench: Bench) -> bool:
         """Whether a command was stopped; a failure if it was not stopped as it should be."""
@@ -186,7 +192,9 @@ def _import_everything() -> None:
     import eigenformer.cli.train
     import eigenformer.training.loop
     import eigenformer.training.prediction
+    import eigenformer.training.table_prediction
 
+    eigenformer.training.table_prediction.CHUNK = _PIECE  # a small table is a long one
     del rdkit, eigenformer
     torch.set_num_threads(1)  # a forked process has no threads but its own
 

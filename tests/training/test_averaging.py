@@ -64,7 +64,8 @@ def runs(table, tmp_path_factory):
         options = ["--training.recompute_statistics", "2", "--training.average_weights", decay]
         command = ["train", str(table), "--target", "weight", "--out", str(folders[decay])]
         # With such steps, the last epoch is not the best one.
-        assert main([*command, *SMALL, *options, "--lr", "0.5"]) == 0
+        large = ["--preset", "zinc", "--lr", "0.5"]
+        assert main([*command, *SMALL, *options, *large]) == 0
     return folders
 
 

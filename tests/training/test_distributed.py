@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -58,6 +59,46 @@ def test_started_by_torchrun_on_data_that_nobody_prepared(table, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("epoch 1/2") == 1
     assert RunFolder(tmp_path / "run").read_summary()["processes"] == 2
+
+
+def test_started_by_slurm_on_two_machines(table, tmp_path):
+    """The script of docs/training.md, with a machine's `srun` replaced by a process."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
+    command += ["--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-id", "7"]
+    command += ["--local-addr", "127.0.0.1", "--rdzv-endpoint", f"127.0.0.1:{port}"]
+    arguments = ["train", table, "--target", "weight", "--out", "run", *SMALL, *_EXACT]
+    tasks = [
+        subprocess.Popen(
+            [*command, "-m", "eigenformer", *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, **_slurm(task)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for task in range(2)
+    ]
+    printed = [task.communicate(timeout=300)[0] for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0], printed
+    assert "".join(printed).count("epoch 1/2") == 1
+    assert RunFolder(tmp_path / "run").read_summary()["processes"] == 2
+
+
+def _slurm(task: int) -> dict[str, str]:
+    return {
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NAME": "train",
+        "SLURM_JOB_NODELIST": "localhost",
+        "SLURM_NNODES": "2",
+        "SLURM_NTASKS": "2",
+        "SLURM_NTASKS_PER_NODE": "1",
+        "SLURM_PROCID": str(task),
+        "SLURM_NODEID": str(task),
+        "SLURM_LOCALID": "0",
+    }
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGTERM")

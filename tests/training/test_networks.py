@@ -153,7 +153,7 @@ def test_every_list_names_the_network(
     kind = ["--model.kind", "gin"]
     run = tmp_path / "run"
     assert main(["train", str(table), "--target", "weight", *kind, *SMALL, "--out", str(run)]) == 0
-    assert "model: gin, preset zinc, " in capsys.readouterr().out
+    assert "model: gin, preset molecules, " in capsys.readouterr().out
     assert RunFolder(run).read_summary()["network"] == "gin"
     for summary in (RunFolder(run).read_summary(), {"state": "of an older version"}):
         RunFolder(run).write_summary(summary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 
 import pytest
 import torch
@@ -88,11 +89,12 @@ def test_a_bad_row_keeps_its_place_whatever_is_bad_about_it(run, tmp_path, monke
 
     smiles = ["CCO", "C" * 20_000, "c1ccccc1 this is no smiles", "CCN", "CCF"]
     (tmp_path / "new.csv").write_text("smiles\n" + "\n".join(smiles) + "\n")
-    predict = TrainedModel.predict
+    predictions = TrainedModel.predictions
 
     def with_nan(trained, graphs, *arguments):
-        values = predict(trained, graphs, *arguments)
-        return values.where(values != values[-1], torch.nan)
+        found = predictions(trained, graphs, *arguments)
+        values = found.values.where(found.values != found.values[-1], torch.nan)
+        return replace(found, values=values)
 
     out = tmp_path / "p.csv"
     assert main(["predict", str(run), str(tmp_path / "new.csv"), "--out", str(out)]) == 0
@@ -106,7 +108,7 @@ def test_a_bad_row_keeps_its_place_whatever_is_bad_about_it(run, tmp_path, monke
     assert "of 20000 nodes" in rows[1]["reason"]
     assert "a SMILES has no blanks" in rows[2]["reason"]
     (tmp_path / "new.csv").write_text("smiles\nCCO\nCCCCF\n")
-    monkeypatch.setattr(TrainedModel, "predict", with_nan)
+    monkeypatch.setattr(TrainedModel, "predictions", with_nan)
     assert main(["predict", str(run), str(tmp_path / "new.csv"), "--out", str(out)]) == 0
     good, bad = read_rows(out)
     assert (bool(good["predicted_weight"]), good["reason"]) == (True, "")

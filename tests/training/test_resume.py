@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import yaml
 
 from eigenformer.cli import main
 from eigenformer.kernels.native import load
+from eigenformer.limits import DEFAULT_LIMITS
 from eigenformer.model_folder import load_model, save_model
 from eigenformer.training.checkpoint_io import AtomicCheckpointIO
 from eigenformer.training.epoch_log import EpochLog
@@ -293,7 +295,8 @@ def test_weights_that_change_during_the_last_epoch_are_noticed_before_the_test(
 ):
     out = tmp_path / "run"
     _train(table, out, monkeypatch, "first")
-    log = EpochLog(writer=type("Writer", (), {"folder": RunFolder(out)})())
+    data = SimpleNamespace(limits=DEFAULT_LIMITS)
+    log = EpochLog(writer=SimpleNamespace(folder=RunFolder(out), data=data))
     log.best_epoch, log.best_weights = 1, "of another process"
     with pytest.raises(RunError, match="not from epoch 1"):
         log.check_best()

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget
+from eigenformer.targets.metrics import MeanRecall
 from eigenformer.training.scores import MeanLoss, Score, full_precision
 
 NAN = float("nan")
@@ -206,14 +207,29 @@ def test_half_precision_is_not_summed_in_half_precision():
     assert _score(target, predictions, targets) == pytest.approx(1 + 2 / 4096, abs=1e-7)
 
 
-def test_the_mean_loss_moves_to_a_device_without_float64():
-    def to_such_a_device(x):
-        if x.dtype == torch.float64:
-            raise TypeError("no float64 here")
-        return x
+def to_a_device_without_float64(x):
+    if x.dtype == torch.float64:
+        raise TypeError("no float64 here")
+    return x
 
+
+def test_metrics_need_no_float64(monkeypatch):
+    monkeypatch.setattr("eigenformer.transfer.has_float64", lambda _: False)
+    monkeypatch.setattr(torch.Tensor, "double", lambda _: pytest.fail("no float64 here"))
+    targets = torch.tensor([[1.0], [2.0], [torch.nan], [4.0]])
+    r2 = NumberTarget().make_metric("r2")
+    r2._apply(to_a_device_without_float64)
+    r2.update(torch.tensor([[1.0], [2.0], [0.0], [3.0]]), targets)
+    assert r2.compute() == pytest.approx(1 - 1 / (14 / 3))
+    assert r2.errors.dtype == torch.float32
+    recall = MeanRecall(3)
+    recall.update(torch.tensor([0, 1, 1]), torch.tensor([0, 1, 0]))
+    assert recall.compute() == pytest.approx(0.75)
+
+
+def test_the_mean_loss_moves_to_a_device_without_float64():
     loss = MeanLoss(NumberTarget())
-    loss._apply(to_such_a_device)
+    loss._apply(to_a_device_without_float64)
     loss.update(torch.tensor([3.0]), torch.tensor([2]))
     assert loss.compute() == 1.5
     loss.reset()

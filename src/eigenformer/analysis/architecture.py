@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from eigenformer.config import EigenformerConfig, load_preset
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.model_folder import CARD, read_card
 
 if TYPE_CHECKING:
@@ -43,35 +44,28 @@ class Architecture:
     head: Lines
 
 
-def architecture(preset_or_folder: str) -> Architecture:
+def architecture(preset_or_folder: str, limits: Limits = DEFAULT_LIMITS) -> Architecture:
     """Returns the architecture of a preset, or of the model in a folder."""
     from eigenformer.models import Eigenformer, build_model
 
     path = Path(preset_or_folder)
     if (path / CARD).is_file() or "/" in preset_or_folder:
-        name, config = path.resolve().name, read_card(path).architecture
+        name, config = path.resolve().name, read_card(path, limits).architecture
     else:
         name, config = preset_or_folder, load_preset(preset_or_folder).model
     model = build_model(config)
     if not isinstance(model, Eigenformer):
-        raise ValueError(f"{name}: the figure needs an Eigenformer, got a {config.kind}")
+        raise ValueError(f"{name}: the figure needs an Eigenformer, got a {config.title}")
     return architecture_of(name, model)
 
 
 def architecture_of(name: str, model: Eigenformer) -> Architecture:
     """Returns the architecture of a model under the given name."""
-    from eigenformer.layer import EigenformerLayer
-    from eigenformer.parts import describe
-
-    layer = cast(EigenformerLayer, model.layers[0])
+    layer = model.layers[0]
     return Architecture(
         name,
         model.config,
         model.num_parameters(),
         sum(p.numel() for p in layer.parameters()),
-        describe(layer.norms[0]),
-        describe(layer.ffn),
-        () if layer.local is None else describe(layer.local),
-        () if layer.filters is None else describe(layer.filters),
-        describe(model.head),
+        **model.described(),
     )

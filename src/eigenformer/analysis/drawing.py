@@ -75,7 +75,7 @@ def draw_features(
     names = {0.0: "ZERO", 1.0: "SINGLE", 1.5: "AROMATIC", 2.0: "DOUBLE", 3.0: "TRIPLE"}
     for (i, j), kind in zip(edge_index.T.tolist(), bonds.tolist(), strict=True):
         if i < j and molecule.GetBondBetweenAtoms(i, j) is None:
-            order = _OGB_ORDERS[kind] if featurizer == "ogb" else float(kind)
+            order = float(kind) if featurizer == "zinc" else _OGB_ORDERS[kind]
             molecule.AddBond(i, j, getattr(Chem.BondType, names[order]))
     molecule.UpdatePropertyCache(strict=False)
     Chem.FastFindRings(molecule)
@@ -161,18 +161,18 @@ def _atoms(x: np.ndarray, featurizer: str) -> list[tuple[str, int]]:
     """Returns the symbol and charge of each atom; "*" for an unknown atom."""
     from rdkit import Chem
 
-    if featurizer == "ogb":
-        table = Chem.GetPeriodicTable()
-        return [
-            (
-                table.GetElementSymbol(number + 1) if number < 118 else "*",
-                charge - 5 if charge <= 10 else 0,
-            )
-            for number, charge in x[:, [0, 3]].tolist()
-        ]
-    words = [ATOM_WORDS[kind] if kind < KNOWN_ATOMS else "*" for kind in x.reshape(-1).tolist()]
-    signs = {"+": 1, "-": -1}
-    return [(word.split()[0], signs.get(word.split()[-1], 0)) for word in words]
+    if featurizer == "zinc":
+        words = [ATOM_WORDS[kind] if kind < KNOWN_ATOMS else "*" for kind in x.reshape(-1).tolist()]
+        signs = {"+": 1, "-": -1}
+        return [(word.split()[0], signs.get(word.split()[-1], 0)) for word in words]
+    table = Chem.GetPeriodicTable()
+    return [
+        (
+            table.GetElementSymbol(number + 1) if number < 118 else "*",
+            charge - 5 if charge <= 10 else 0,
+        )
+        for number, charge in x[:, [0, 3]].tolist()
+    ]
 
 
 def _check_size(num_nodes: int, name: str = "the graph") -> None:

@@ -86,7 +86,7 @@ def explain(
         index: Which of several graphs (default: the first).
         workspace: The folders of raw files and prepared graphs (default: from the environment).
     """
-    workspace = workspace or Workspace.resolve()
+    workspace, trained = workspace or Workspace.resolve(), trained.alone()
     expected, model = trained.input_format, trained.eigenformer
     if source in SPLITS:
         view = _own_graph(trained, source, index or 0, workspace)
@@ -94,7 +94,8 @@ def explain(
         # Only a SMILES needs a featurizer. Features that do not fit raise an error below.
         features = expected.featurizer or DEFAULT_FEATURIZER
         count, undirected = expected.num_frequencies, expected.undirected
-        view = find_graph(source, index, features, count, undirected, workspace)
+        given = (features, count, undirected, workspace, expected.descriptors)
+        view = find_graph(source, index, *given)
     weights = model.config.layers * model.config.heads * len(view.drawing) ** 2
     if weights > MOST_WEIGHTS:
         raise DataError(

@@ -9,6 +9,7 @@ import torch
 
 from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.models import Model
+from eigenformer.models.base import no_spectral_attention
 from eigenformer.spectral_filters import SpectralFilters
 
 
@@ -50,7 +51,7 @@ def learned_filters(model: Model, samples: int = 401) -> Filters:
     """
     attentions = [m for m in model.modules() if isinstance(m, SpectrumAwareAttention)]
     if not attentions:
-        raise ValueError(f"{type(model).__name__}: no attention to look at; needs an Eigenformer")
+        raise ValueError(no_spectral_attention(model))
     eigenvalues = torch.linspace(0, 2, samples)
     parts = []
     for attention in attentions:

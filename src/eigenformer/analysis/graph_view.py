@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from eigenformer.data.workspace import Workspace
 from eigenformer.limits import DEFAULT_LIMITS
 from eigenformer.spectrum import LaplacianSpectrum
 
-DEFAULT_FEATURIZER = "ogb"
+DEFAULT_FEATURIZER = "molecule"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +57,14 @@ class GraphView:
 
 
 def view_molecule(
-    smiles: str, featurizer: str = DEFAULT_FEATURIZER, num_frequencies: int | None = None
+    smiles: str,
+    featurizer: str = DEFAULT_FEATURIZER,
+    num_frequencies: int | None = None,
+    descriptors: Sequence[str] = (),
 ) -> GraphView:
     """Returns the graph of a SMILES. The arguments are those of :func:`from_smiles`."""
-    return GraphView(smiles, from_smiles(smiles, featurizer, num_frequencies), draw_smiles(smiles))
+    data = from_smiles(smiles, featurizer, num_frequencies, descriptors=descriptors)
+    return GraphView(smiles, data, draw_smiles(smiles))
 
 
 def view_graph(archive: GraphArchive, index: int, num_frequencies: int | None = None) -> GraphView:
@@ -86,6 +91,7 @@ def find_graph(
     num_frequencies: int | None = None,
     undirected: bool = False,
     workspace: Workspace | None = None,
+    descriptors: tuple[str, ...] = (),
 ) -> GraphView:
     """Finds a graph from what a user writes on the command line.
 
@@ -96,6 +102,7 @@ def find_graph(
         num_frequencies: The number of frequencies to keep (default: all).
         undirected: For plain tables: each edge is listed once and goes both ways.
         workspace: Where the cache is; None to use no cache.
+        descriptors: Descriptors of molecules.
     """
     path = Path(source)
     if workspace is not None and (source in BENCHMARKS or _is_cached(source, workspace)):
@@ -103,7 +110,8 @@ def find_graph(
         view = view_graph(archive, index or 0, num_frequencies)
         return replace(view, name=f"graph {index or 0} of {source}")
     if os.path.exists(source):  # not Path.exists, because a SMILES may be too long for a path
-        options = suited(ReadOptions(featurizer=featurizer, undirected=undirected), path)
+        given = ReadOptions(featurizer=featurizer, undirected=undirected, descriptors=descriptors)
+        options = suited(given, path)
         limits = DEFAULT_LIMITS if workspace is None else workspace.limits
         archive = read_own(path, options, limits=limits).archive
         return view_graph(archive, index or 0, num_frequencies)
@@ -112,7 +120,7 @@ def find_graph(
     if index is not None:
         raise DataError(f"'{source}': a SMILES is one graph; only files and datasets take an index")
     try:
-        return view_molecule(source, featurizer, num_frequencies)
+        return view_molecule(source, featurizer, num_frequencies, descriptors)
     except MoleculeError as error:
         names = ", ".join(BENCHMARKS)
         raise DataError(f"{error}, and not a path or the name of a dataset ({names})") from None

@@ -13,6 +13,7 @@ from eigenformer.analysis.drawing import MOST_NODES
 from eigenformer.analysis.errors import graph_errors
 from eigenformer.analysis.filters import Filters, learned_filters
 from eigenformer.analysis.graph_view import GraphView, view_graph
+from eigenformer.analysis.trust import Trust, measure_trust
 from eigenformer.config import RunConfig
 from eigenformer.data.workspace import Workspace
 from eigenformer.devices import resolve_device
@@ -89,11 +90,13 @@ class TestResults:
         errors: ``[graphs]``.
         pairs: ``[graphs, 2]``, true and predicted numbers; None unless the target is one number.
         examples: The graphs with the largest errors, with drawings.
+        trust: Whether the model is as sure as it should be.
     """
 
     errors: np.ndarray
     pairs: np.ndarray | None
     examples: tuple[Example, ...]
+    trust: Trust
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,13 +149,18 @@ def report_run(
     limits = DEFAULT_LIMITS if workspace is None else workspace.limits
     card = _try(missing, "model", lambda: read_card(path, limits))
 
-    def heads() -> Filters:
-        return learned_filters(TrainedModel.open(path, limits=limits).model, samples=65)
+    trained = _try(missing, "model", lambda: TrainedModel.open(path, device, limits=limits))
 
-    filters = _try(missing, "filters", heads)
+    def filters() -> Filters:
+        return learned_filters(opened().model, samples=65)
 
     def test() -> TestResults:
-        return _test(folder, examples, workspace, device)
+        return _test(opened(), examples, workspace)
+
+    def opened() -> TrainedModel:
+        if trained is None:
+            raise ValueError(missing["model"])
+        return trained
 
     return RunReport(
         name=folder.path.resolve().name,
@@ -161,7 +169,7 @@ def report_run(
         metrics=folder.read_metrics(),
         target=None if card is None else card.target,
         comparison=_comparison(config, summary),
-        filters=filters,
+        filters=_try(missing, "filters", filters),
         test=_try(missing, "test", test),
         missing=missing,
     )
@@ -200,11 +208,7 @@ def _comparison(config: RunConfig, summary: dict[str, Any]) -> Comparison | None
     return Comparison(column["label"], column["metric"], lower, column["digits"], tuple(ranks))
 
 
-def _test(
-    folder: RunFolder, examples: int, workspace: Workspace | None, device: str
-) -> TestResults:
-    limits = DEFAULT_LIMITS if workspace is None else workspace.limits
-    trained = TrainedModel.open(folder.path, device, limits=limits)
+def _test(trained: TrainedModel, examples: int, workspace: Workspace | None) -> TestResults:
     graphs = trained.graphs(workspace, "test")
     found = graph_errors(trained.model, graphs, trained.target, trained.batch_size)
     archive, places = graphs.archive, graphs.indices
@@ -221,4 +225,5 @@ def _test(
         for graph in order[:examples]
     )
     pairs = trained.target.pairs(found.predictions, found.targets)
-    return TestResults(found.errors, pairs, drawn)
+    trust = measure_trust(trained.target, trained.calibration, found.predictions, found.targets)
+    return TestResults(found.errors, pairs, drawn, trust)

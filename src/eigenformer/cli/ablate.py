@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fractions", dest="shares", type=float, nargs="+", default=[1.0, 0.8, 0.6, 0.4, 0.2]
     )
     frequencies.add_argument(
-        "--draws",
+        "--samples",
         type=int,
         default=4,
         help="random samples of the frequencies per test (default: 4)",
@@ -82,7 +82,7 @@ def _frequencies(arguments: argparse.Namespace) -> None:
     from eigenformer.experiments.ablation import frequency_variants
     from eigenformer.experiments.ablation_tables import frequency_curves, frequency_table, records
 
-    ablation, out = _train(arguments, frequency_variants(arguments.shares), arguments.draws)
+    ablation, out = _train(arguments, frequency_variants(arguments.shares), arguments.samples)
     _write(frequency_table(ablation), records(ablation), out)
     curves = frequency_curves(ablation)
     if not curves:
@@ -131,14 +131,14 @@ def _parts_of(name: str, out: Path, arguments: argparse.Namespace) -> None:
 
 
 def _train(
-    arguments: argparse.Namespace, variants: list[Variant], draws: int = 1
+    arguments: argparse.Namespace, variants: list[Variant], samples: int = 1
 ) -> tuple[Ablation, Path]:
     from eigenformer.experiments.ablation import ablate
 
     out = _folder(arguments, arguments.name)
     settings, workspace = settings_of(arguments), workspace_of(arguments)
     seeds = arguments.seeds
-    return ablate(arguments.name, variants, seeds, out, settings, draws, workspace), out
+    return ablate(arguments.name, variants, seeds, out, settings, samples, workspace), out
 
 
 def _folder(arguments: argparse.Namespace, name: str) -> Path:

@@ -123,7 +123,7 @@ def _cells(found: Measurement, literal: Measurement | None) -> str:
 def _gpu_name(device: str) -> str:
     import torch
 
-    return torch.cuda.get_device_name(device)
+    return "Apple's GPU" if device == "mps" else torch.cuda.get_device_name(device)
 
 
 def _reported(preset: str) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenformer.cli.settings import (
     add_folders,
     add_own_data,
+    add_side_by_side,
     add_training,
-    positive,
+    pool_of,
     settings_of,
     workspace_of,
 )
@@ -35,12 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--hours", type=float, help="processor hours per run; sets the number of epochs to fit"
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], metavar="SEED")
-    parser.add_argument(
-        "--side-by-side",
-        type=positive,
-        metavar="N",
-        help="runs to train at the same time (default: one per core)",
-    )
+    add_side_by_side(parser)
     parser.add_argument("--out", type=Path, help="output folder (default: runs/compare-DATASET)")
     add_training(parser)
     add_own_data(parser)
@@ -62,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
         out,
         settings_of(arguments),
         arguments.hours,
-        min(runs, arguments.side_by_side or os.cpu_count() or 1),
+        pool_of(arguments, runs),
         workspace_of(arguments),
     )
     _write(comparison, out)

@@ -14,8 +14,8 @@ from eigenformer.config.yaml_text import line_of
 from eigenformer.reporting import Reporter
 
 # Model settings that follow from the data, and the data settings that decide them.
-_OF_DATA = ("node_encoder", "edge_encoder", "out_channels")
-_DECISIVE = ("dataset", "targets", "task", "featurizer")
+_OF_DATA = ("node_encoder", "edge_encoder", "out_channels", "num_descriptors")
+_DECISIVE = ("dataset", "targets", "task", "featurizer", "descriptors")
 
 
 def read_config_file(path: Path) -> dict[str, Any]:
@@ -75,7 +75,9 @@ def _fit_data(settings: dict[str, Any], changes: Mapping[str, Any]) -> list[str]
     if not all(_same(before[name], changes[name]) for name in given):
         # Pooling is a choice, except that nodes are not pooled if they are predicted.
         names = (*_OF_DATA, *(["pooling"] if model.get("pooling") == "none" else []))
-        dropped += [f"model.{name}" for name in names if model.pop(name, None) is not None]
+        dropped += [f"model.{name}" for name in names if model.pop(name, None)]
+        # A loss of numbers is none of labels; the preset has one for each.
+        dropped += ["training.loss"] if settings.get("training", {}).pop("loss", None) else []
     return dropped
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eigenformer.cli.settings import add_limits, workspace_of
+from eigenformer.cli.settings import add_limits, add_reading, workspace_of
 from eigenformer.config import ReadOptions, Settings, SplitOptions
 from eigenformer.config.settings import setting_types
 from eigenformer.reporting import print_columns
@@ -47,7 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     generated.add_argument(
         "--official", action="store_true", help="use the published graphs instead"
     )
-    _add_own(prepare.add_argument_group("your own graphs"))
+    own = prepare.add_argument_group("your own graphs")
+    own.add_argument(
+        "--name", dest="own_name", metavar="NAME", help="name in the cache (default: the file name)"
+    )
+    add_reading(own)
 
     text = "list prepared graphs with their folder, size and statistics"
     actions.add_parser("list", parents=[folders], help=text, description=text)
@@ -60,43 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Runs one of the three actions."""
     {"prepare": _prepare, "list": _list, "info": _info}[arguments.action](arguments)
-
-
-def _add_own(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--name", dest="own_name", metavar="NAME", help="name in the cache (default: the file name)"
-    )
-    group.add_argument("--smiles", metavar="COLUMN", help="column with SMILES (default: smiles)")
-    group.add_argument(
-        "--target", "--targets", dest="targets", nargs="+", metavar="COLUMN",
-        help="columns to predict",
-    )  # fmt: skip
-    group.add_argument(
-        "--id-column", dest="identifier", metavar="COLUMN", help="column with unique names"
-    )
-    group.add_argument(
-        "--split-column", metavar="COLUMN", help="column with train, val or test for each row"
-    )
-    group.add_argument(
-        "--split-by", help="how to split: random, stratified, scaffold, or column (default)"
-    )
-    group.add_argument(
-        "--fractions",
-        nargs=3,
-        type=float,
-        help="shares of train, val and test (default: 0.8 0.1 0.1)",
-    )
-    group.add_argument(
-        "--task", help="kind of target: regression, binary, multiclass or multilabel"
-    )
-    group.add_argument("--featurizer", help="features of molecules: ogb (default) or zinc")
-    group.add_argument(
-        "--undirected", action="store_true", default=None, help="treat each edge as undirected"
-    )
-    group.add_argument(
-        "--ignore", dest="ignored_columns", nargs="+", metavar="COLUMN",
-        help="columns of nodes and edges that are not features",
-    )  # fmt: skip
 
 
 def _prepare(arguments: argparse.Namespace) -> None:

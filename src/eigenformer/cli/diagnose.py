@@ -46,6 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--limit: must be at least 2, got {arguments.limit}")
     set_threads(arguments)
     found = TrainedModel.open(arguments.run_folder, arguments.device, limits=limits_of(arguments))
+    found = found.alone()
     graphs = found.graphs(workspace_of(arguments), arguments.split, arguments.data)
     target, size = found.target, found.batch_size
     learned, new = (

@@ -24,6 +24,7 @@ _EXTRAS = {
     "sklearn": "scikit-learn",
     "images": "scikit-image",
     "parquet": "pyarrow",
+    "ray": "ray",
 }
 
 
@@ -39,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     _print_versions()
     _print_attention()
     _print_folders(workspace_of(arguments))
-    agree = [_compare(device) for device in ("cpu", "cuda")[: 1 + torch.cuda.is_available()]]
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    agree = [_compare(device) for device in ("cpu", *(gpu for gpu in there if there[gpu]))]
     return 0 if all(agree) else 1
 
 
@@ -106,7 +108,7 @@ def _print_attention() -> None:
         if kernel is not active:
             reason = f"{active.name}: {active.unsupported(request)}"
             _line("", f"{kernel.name} for {text} ({reason})")
-    gpu = Request(device="cuda")
+    gpu = Request(device="mps" if torch.backends.mps.is_available() else "cuda")
     kernel = choose_kernel(gpu)
     why = why_not(TritonAttention, gpu) or TritonAttention.doubts(gpu)
     reason = kernel.details() if why is None else f"{TritonAttention.name}: {why}"

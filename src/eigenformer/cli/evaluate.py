@@ -51,3 +51,6 @@ def run(arguments: argparse.Namespace) -> None:
     for name in sorted(metrics, key=lambda name: name != first):
         of = f" ({len(graphs)} graphs)" if name == first else ""
         print(f"{split} {name} {metrics[name]:.6f}{of}")
+    for target, values in trained.evaluate_each(graphs).items():
+        shown = ", ".join(f"{name} {value:.6f}" for name, value in values.items())
+        print(f"{split} {target}: {shown}")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenformer.cli.settings import add_folders, workspace_of
+from eigenformer.cli.settings import add_device, add_folders, workspace_of
 
 if TYPE_CHECKING:
     from eigenformer.plots import Picture
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     attention.add_argument(
         "--index", type=int, default=0, help="which graph of the split (default: 0)"
     )
+    add_device(attention)
     attention.add_argument("--split", default="test", help="train, val or test (default: test)")
     attention.add_argument("--data", help="other data, or a new path to the same data")
     attention.add_argument(
@@ -121,7 +122,9 @@ def _attention(arguments: argparse.Namespace) -> Picture:
     from eigenformer.trained_model import TrainedModel
 
     workspace = workspace_of(arguments)
-    trained = TrainedModel.open(arguments.run_folder, limits=workspace.limits)
+    trained = TrainedModel.open(
+        arguments.run_folder, arguments.device, limits=workspace.limits
+    ).alone()
     graphs = trained.graphs(workspace, arguments.split, arguments.data)
     index, count = arguments.index, len(graphs)
     if not 0 <= index < count:

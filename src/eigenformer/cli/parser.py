@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from eigenformer.nearest import unknown
 
@@ -15,6 +15,15 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exits with a one-line message, like all our errors, instead of the whole usage."""
         self.exit(2, f"{self.prog}: {message}; see  {self.prog} --help\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Names the nearest choice, where argparse would list all of them."""
+        if action.choices is not None and value not in action.choices:
+            what = action.metavar if isinstance(action.metavar, str) else None
+            named = f"{what.lower()} '{value}'" if what else f"'{value}'"
+            subcommand = isinstance(action, argparse._SubParsersAction)
+            reason = unknown(named, str(value), map(str, action.choices))
+            raise argparse.ArgumentError(None if subcommand else action, reason)
 
     def explain(self, rest: Sequence[str]) -> str:
         """Returns a message about arguments that are left over. Misspelt options come first."""

@@ -33,10 +33,13 @@ def preset_row(name: str) -> tuple[str, ...]:
 
     preset = load_preset(name)
     model = preset.model.to_dict()
-    sizes = (model.get(size, "-") for size in ("layers", "heads", "hidden_dim", "phi_width"))
+    heads = preset.model.attention_heads or "-"
+    sizes = (model["layers"], heads, model["hidden_dim"], model.get("phi_width", "-"))
     paper, remark = preset.paper, "" if preset.paper is None else preset.paper.remark
     if preset.variant_of:
         remark = f"not the paper's: {preset.variant_of} with {preset.described_changes()}"
+    if not preset.dataset:
+        remark = "not the paper's: the default for your own data"
     published = ("-", "-") if paper is None else (paper.parameters or "-", paper.result)
     figures = (preset.model.kind, *sizes, count_parameters(preset.model), *published)
     return (name, *map(str, figures), remark)

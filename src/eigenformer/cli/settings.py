@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
@@ -16,6 +17,7 @@ from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:
     from eigenformer.data.workspace import Workspace
+    from eigenformer.pools import Pool
 
 # Each option and where its value goes in the settings of a run.
 _PLACES = {
@@ -23,6 +25,8 @@ _PLACES = {
     "epochs": "training.epochs",
     "batch_size": "training.batch_size",
     "lr": "training.learning_rate",
+    "loss": "training.loss",
+    "class_balance": "training.class_balance",
     "seed": "seed",
     "threads": "threads",
     "device": "device",
@@ -89,6 +93,34 @@ def workspace_of(arguments: argparse.Namespace, reporter: Reporter | None = None
     return Workspace.resolve(raw_dir, cache_dir, workers, reporter, limits=limits)
 
 
+def add_ray(parser: argparse._ActionsContainer) -> None:
+    """Adds the Ray cluster that shares the work."""
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="share the work with a Ray cluster: HOST:PORT, or auto for the one of this machine",
+    )
+
+
+def add_side_by_side(parser: argparse._ActionsContainer) -> None:
+    """Adds how many runs are trained at the same time, and where."""
+    parser.add_argument(
+        "--side-by-side",
+        type=positive,
+        metavar="N",
+        help="runs to train at the same time (default: one per core)",
+    )
+    add_ray(parser)
+
+
+def pool_of(arguments: argparse.Namespace, runs: int) -> Pool:
+    """Returns where a number of runs is trained."""
+    from eigenformer.pools import Pool
+
+    pool = Pool.resolve(arguments.side_by_side, arguments.ray)
+    return replace(pool, size=min(runs, pool.size))
+
+
 def positive(text: str) -> int:
     """Parses a whole number of at least 1, such as a number of threads."""
     number = int(text) if text.lstrip("+-").isdecimal() else 0
@@ -106,6 +138,13 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--batch-size", type=int, help="graphs per step, summed over all processes")
     group.add_argument("--lr", type=float, help="peak learning rate")
+    group.add_argument("--loss", help="loss of numbers: l1, l2 or huber")
+    group.add_argument(
+        "--class-balance",
+        action="store_true",
+        default=None,
+        help="larger weights for rare classes and labels in the loss",
+    )
     group.add_argument(
         "--limit", type=int, metavar="N", help="use only N graphs per split, for a quick look"
     )
@@ -127,18 +166,36 @@ def add_training(parser: argparse.ArgumentParser) -> None:
 
 
 def add_own_data(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments that say how to read the user's own data."""
+    """Adds the arguments that say how to read, split and judge the user's own data."""
     own = parser.add_argument_group("your own data")
+    add_reading(own)
+    own.add_argument(
+        "--metric", help="metric that selects the best epoch (default: the usual one of the task)"
+    )
+    own.add_argument(
+        "--max-bad-rows",
+        type=share,
+        metavar="SHARE",
+        help="share of unreadable rows to tolerate (default: 5%%)",
+    )
+
+
+def add_reading(own: argparse._ArgumentGroup) -> None:
+    """Adds the arguments that say how to read and split the user's own data."""
     own.add_argument("--smiles", metavar="COLUMN", help="column with SMILES (default: smiles)")
     own.add_argument(
         "--target", "--targets", dest="targets", nargs="+", action="extend", metavar="COLUMN",
         help="columns to predict",
     )  # fmt: skip
-    own.add_argument("--task", help="kind of target: regression, binary, multiclass or multilabel")
     own.add_argument(
-        "--metric",
-        help="metric that selects the best epoch (default, by task: mae, accuracy, auroc)",
+        "--descriptors", nargs="+", action="extend", metavar="NAME",
+        help="numbers beside the graph: rdkit2d, morgan, or columns of the table",
+    )  # fmt: skip
+    own.add_argument("--task", help="kind of target (default: told by the values)")
+    own.add_argument(
+        "--id-column", dest="identifier", metavar="COLUMN", help="column with unique names"
     )
+    own.add_argument("--featurizer", help="features of molecules: molecule (default), ogb or zinc")
     own.add_argument("--split-by", help="how to split: random, stratified, scaffold or column")
     own.add_argument(
         "--split-column", metavar="COLUMN", help="column with train, val or test for each row"
@@ -156,12 +213,6 @@ def add_own_data(parser: argparse.ArgumentParser) -> None:
         "--ignore", dest="ignored_columns", nargs="+", metavar="COLUMN",
         help="columns of nodes and edges that are not features",
     )  # fmt: skip
-    own.add_argument(
-        "--max-bad-rows",
-        type=share,
-        metavar="SHARE",
-        help="share of unreadable rows to tolerate (default: 5%%)",
-    )
 
 
 def share(text: str) -> float:

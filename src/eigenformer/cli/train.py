@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from eigenformer.cli.settings import (
     add_folders,
     add_own_data,
+    add_side_by_side,
     add_training,
+    pool_of,
+    positive,
     settings_of,
     workspace_of,
 )
 from eigenformer.config import ConfigError
+
+if TYPE_CHECKING:
+    from eigenformer.data.workspace import Workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments: the dataset, and every setting that may differ from the preset."""
     parser.add_argument("dataset", nargs="?", help="a benchmark, or a path to your own data")
     parser.add_argument(
-        "--preset", help="a preset (default: the benchmark's; for your own data: zinc)"
+        "--preset", help="a preset (default: the benchmark's; for your own data: molecules)"
     )
     parser.add_argument(
         "--config", type=Path, help="settings file, for example a run's config.yaml"
@@ -30,6 +37,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="random seed (default: 0)")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="continue this run")
     parser.add_argument("--from", dest="start", metavar="RUN", help="start from a trained model")
+    several = parser.add_argument_group("several models")
+    several.add_argument(
+        "--ensemble", type=positive, metavar="N", help="train N models that predict together"
+    )
+    several.add_argument(
+        "--folds",
+        dest="num_folds",  # data.folds is the setting of each of the runs
+        type=positive,
+        metavar="K",
+        help="cross-validate: train K models, and predict each row by one not trained on it",
+    )
+    several.add_argument(
+        "--repeats",
+        type=positive,
+        default=1,
+        help="cross-validations with other folds (default: 1)",
+    )
+    add_side_by_side(several)
     add_training(parser)
     add_own_data(parser)
     add_folders(parser)
@@ -40,7 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
     from eigenformer.reporting import SilentReporter
     from eigenformer.training.loading import load_data
     from eigenformer.training.loop import resume_run, start_run
-    from eigenformer.training.planning import plan, run_name
+    from eigenformer.training.planning import check_settings, plan, run_name
     from eigenformer.training.run_folder import RunFolder
     from eigenformer.training.trainer import is_first_process
 
@@ -58,8 +83,46 @@ def run(arguments: argparse.Namespace) -> None:
         return
     if "dataset" not in wanted.get("data", {}):
         raise ConfigError("no dataset given; name a benchmark or a path, before any --target")
+    check_settings(wanted, workspace)
+    if arguments.ensemble is not None or arguments.num_folds is not None:
+        _train_several(arguments, wanted, workspace)
+        return
+    for name in ("side_by_side", "ray"):
+        if getattr(arguments, name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise ConfigError(f"{option}: only with --ensemble or --folds")
     out = arguments.out or Path("runs") / run_name(wanted)
     if is_first_process():
         RunFolder.check_new(out)  # before any long work
     config, data = plan(wanted, workspace)
     start_run(config, data, out, workspace.reporter)
+
+
+def _train_several(
+    arguments: argparse.Namespace, wanted: dict[str, Any], workspace: Workspace
+) -> None:
+    """Trains an ensemble or the folds of a cross-validation, and writes their tables."""
+    from eigenformer.experiments.together import cross_validate, train_ensemble
+    from eigenformer.experiments.together_tables import (
+        ensemble_table,
+        folds_table,
+        out_of_fold_rows,
+    )
+    from eigenformer.files import write_atomic
+    from eigenformer.training.planning import run_name
+
+    if arguments.ensemble is not None and arguments.num_folds is not None:
+        raise ConfigError("give --ensemble or --folds, not both: folds are an ensemble, too")
+    kind = "folds" if arguments.num_folds is not None else "ensemble"
+    count = arguments.num_folds * arguments.repeats if kind == "folds" else arguments.ensemble
+    out = arguments.out or Path("runs") / f"{run_name(wanted)}-{kind}{count}"
+    pool = pool_of(arguments, count)
+    wanted.setdefault("threads", 1)
+    if kind == "folds":
+        found = cross_validate(wanted, arguments.num_folds, arguments.repeats, out, workspace, pool)
+        table = folds_table(found)
+        write_atomic(out / "out_of_fold.csv", out_of_fold_rows(found).encode())
+    else:
+        table = ensemble_table(train_ensemble(wanted, arguments.ensemble, out, workspace, pool))
+    write_atomic(out / "table.md", table.encode())
+    print(f"\n{table}\neverything is in {out}, which can be used like the folder of one run")

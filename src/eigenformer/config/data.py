@@ -28,10 +28,13 @@ class ReadOptions(Settings):
         split_column: Column that contains ``train``, ``val`` or ``test``, in tables.
         task: Kind of the targets: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
             None to infer it from their values.
-        featurizer: How molecules become graphs: ``ogb`` or ``zinc``.
+        featurizer: How molecules become graphs: ``molecule``, ``ogb`` or ``zinc``; None for
+            ``molecule`` in tables, and for other graphs if they are not known to be molecules.
         undirected: Whether edges go both ways even if they are listed in one direction, in plain
             tables.
         ignored_columns: Columns that are not features, in the tables ``nodes`` and ``edges``.
+        descriptors: Numbers beside the graph of a molecule: ``rdkit2d``, ``morgan``, or columns
+            of the table.
     """
 
     smiles: str = "smiles"
@@ -39,14 +42,19 @@ class ReadOptions(Settings):
     identifier: str | None = None
     split_column: str | None = None
     task: str | None = None
-    featurizer: str = "ogb"
+    featurizer: str | None = None
     undirected: bool = False
     ignored_columns: tuple[str, ...] = ()
+    descriptors: tuple[str, ...] = ()
 
     def check(self) -> None:
-        for name, count in Counter(self.targets).items():
-            if count > 1:
-                raise ConfigError(f"targets: '{name}' appears twice")
+        for setting in ("targets", "descriptors"):
+            for name, count in Counter(getattr(self, setting)).items():
+                if count > 1:
+                    raise ConfigError(f"{setting}: '{name}' appears twice")
+        for name in self.descriptors:
+            if name in (*self.targets, self.smiles, self.identifier, self.split_column):
+                raise ConfigError(f"descriptors: '{name}' is used otherwise")
         for name in self.targets:
             if name in self.ignored_columns:
                 raise ConfigError(f"ignored_columns: '{name}' is a target")
@@ -66,13 +74,24 @@ class SplitOptions(Settings):
             without a stored split at random.
         fractions: Fractions of the graphs in train, val and test.
         split_seed: Seed of the split.
+        folds: Number of folds for cross-validation. One fold is test, and the others are divided
+            into train and val, in the proportion of ``fractions``; None for no folds.
+        fold: Which fold is test, counted from 0.
     """
 
     split_by: SplitBy | None = None
     fractions: tuple[float, ...] = FRACTIONS
     split_seed: int = 0
+    folds: int | None = None
+    fold: int = 0
 
     def check(self) -> None:
+        if self.folds is not None and self.folds < 2:
+            raise ConfigError(f"folds: must be at least 2, got {self.folds}")
+        if not 0 <= self.fold < (self.folds or 1):
+            raise ConfigError(f"fold: must be at least 0 and below folds, got {self.fold}")
+        if self.folds is not None and self.split_by == "column":
+            raise ConfigError("folds: cannot be combined with the split of a column")
         parts = len(self.fractions) == 3 and all(0 <= part <= 1 for part in self.fractions)
         if not parts or abs(sum(self.fractions) - 1) > 1e-6:
             raise ConfigError(
@@ -103,10 +122,16 @@ class OwnData(ReadOptions, SplitOptions):
             otherwise ``random``.
         fractions: Fractions of the graphs in train, val and test.
         split_seed: Seed of the split.
-        featurizer: How molecules become graphs: ``ogb`` or ``zinc``.
+        folds: Number of folds for cross-validation. One fold is test, and the others are divided
+            into train and val, in the proportion of ``fractions``; None for no folds.
+        fold: Which fold is test, counted from 0.
+        featurizer: How molecules become graphs: ``molecule``, ``ogb`` or ``zinc``; None for
+            ``molecule`` in tables, and for other graphs if they are not known to be molecules.
         undirected: Whether edges go both ways even if they are listed in one direction, in plain
             tables.
         ignored_columns: Columns that are not features, in the tables ``nodes`` and ``edges``.
+        descriptors: Numbers beside the graph of a molecule: ``rdkit2d``, ``morgan``, or columns
+            of the table.
         max_bad_rows: Largest share of unreadable rows with which training still starts.
         limit: Number of graphs to take from each split, for a quick look; None for all.
         num_frequencies: Number of lowest frequencies to keep; None for all.
@@ -197,6 +222,7 @@ class InputFormat(Settings):
         num_frequencies: Number of lowest frequencies to keep; None for all.
         unknown_type: Node type that stands for all types missing from the training data; None if
             there is no such type.
+        descriptors: Numbers beside the graph of a molecule: sets of descriptors, and columns.
     """
 
     featurizer: str | None = None
@@ -208,6 +234,7 @@ class InputFormat(Settings):
     ignored_columns: tuple[str, ...] = ()
     num_frequencies: int | None = None
     unknown_type: int | None = None
+    descriptors: tuple[str, ...] = ()
 
 
 def with_kind(values: Mapping[str, Any], benchmarks: Container[str]) -> dict[str, Any]:
@@ -235,8 +262,12 @@ def with_kind(values: Mapping[str, Any], benchmarks: Container[str]) -> dict[str
 
 def check_split_column(reading: ReadOptions, splitting: SplitOptions) -> None:
     """Raises an error if both a column and another method of splitting are given."""
-    if reading.split_column is not None and splitting.split_by not in (None, "column"):
+    if reading.split_column is None:
+        return
+    if splitting.split_by not in (None, "column"):
         raise ConfigError(f"split_by: '{splitting.split_by}' cannot be combined with split_column")
+    if splitting.folds is not None:
+        raise ConfigError("folds: cannot be combined with split_column")
 
 
 def _check_counts(settings: Settings, *names: str) -> None:

@@ -125,6 +125,7 @@ class NetworkConfig(Settings):
         hidden_dim: Width d of nodes and edges.
         dropout: Dropout on nodes.
         pooling: How nodes are pooled into a graph: ``sum``, ``mean``, or ``none`` for node tasks.
+        num_descriptors: Number of descriptors of a graph, joined to the pooled nodes; 0 for none.
     """
 
     network: ClassVar[str]
@@ -140,9 +141,14 @@ class NetworkConfig(Settings):
     hidden_dim: int = 72
     dropout: float = 0.0
     pooling: Pooling = "mean"
+    num_descriptors: int = 0
 
     def check(self) -> None:
         require_positive(self, "out_channels", "layers", "hidden_dim")
+        if self.num_descriptors < 0:
+            raise ConfigError(f"num_descriptors: must not be negative, got {self.num_descriptors}")
+        if self.num_descriptors and self.pooling == "none":
+            raise ConfigError("num_descriptors: nodes have no descriptors, only graphs have")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout: must be in [0, 1), got {self.dropout}")
         if (
@@ -155,6 +161,11 @@ class NetworkConfig(Settings):
     def needs(self) -> Needs:
         """What graphs need beside their features; nothing else is computed."""
         return Needs()
+
+    @property
+    def attention_heads(self) -> int | None:
+        """Number of attention heads per layer; None for a network without attention."""
+        return getattr(self, "heads", None)
 
     def check_backend(self, backend: str) -> None:
         """Raises an error if a backend is chosen for a network that does not use one."""
@@ -186,6 +197,7 @@ class EigenformerConfig(NetworkConfig):
         hidden_dim: Width d of nodes and edges; a multiple of ``heads``.
         dropout: Dropout on nodes.
         pooling: How nodes are pooled into a graph: ``sum``, ``mean``, or ``none`` for node tasks.
+        num_descriptors: Number of descriptors of a graph, joined to the pooled nodes; 0 for none.
         heads: Number of attention heads H per layer.
         phi_width: Hidden width p of φ₁ and φ₂.
         phi_depth: Number of hidden layers of φ₁ and φ₂.

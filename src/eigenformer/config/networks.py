@@ -76,6 +76,11 @@ class MessagePassingConfig(PeerConfig):
         if self.kind == "gat":
             _check_heads(self, self.heads)
 
+    @property
+    def attention_heads(self) -> int | None:
+        """Number of attention heads per layer; None for a network without attention."""
+        return self.heads if self.kind == "gat" else None
+
 
 @dataclass(frozen=True)
 class AttentionConfig(PeerConfig):

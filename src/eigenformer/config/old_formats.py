@@ -16,6 +16,8 @@ _BENCHMARKS = (
     *("zinc", "mnist", "cifar10", "pattern", "cluster"),
     *("peptides-func", "peptides-struct"),
 )
+# The default featuriser at that time.
+_FEATURIZER = "ogb"
 # The type of atoms that do not occur in ZINC.
 _UNKNOWN_ATOM = 21
 
@@ -63,7 +65,12 @@ def _data(values: Mapping[str, Any], own: bool = False) -> dict[str, Any]:
         own: Whether the data is known to be the user's own, whatever its name.
     """
     data = {("num_frequencies" if k == "frequencies" else k): v for k, v in values.items()}
-    return with_kind(data, () if own else _BENCHMARKS) if _has_no_kind(data) else data
+    if not _has_no_kind(data):
+        return data
+    benchmark = not own and data.get("dataset") in _BENCHMARKS
+    if benchmark and data.get("featurizer") == _FEATURIZER:
+        del data["featurizer"]  # the default of own data, which benchmarks do not have
+    return with_kind(data, () if own else _BENCHMARKS)
 
 
 def _has_no_kind(data: Mapping[str, Any]) -> bool:
@@ -83,7 +90,7 @@ def _first_format(values: dict[str, Any], run: Mapping[str, Any]) -> dict[str, A
     zinc = data.get("kind") == "benchmark" and data.get("dataset") == "zinc"
     values["data"] = data
     values["input_format"] = {
-        "featurizer": "zinc" if zinc else data.get("featurizer", "ogb"),
+        "featurizer": "zinc" if zinc else data.get("featurizer", _FEATURIZER),
         "smiles": data.get("smiles", "smiles"),
         "target_columns": data.get("targets", ()),
         **columns,
@@ -107,7 +114,7 @@ def _is_own(
     if any(columns.values()):
         return True
     try:
-        with_kind(data, _BENCHMARKS)
+        _data(data)
     except ValueError:  # it has settings that only own data has
         return True
     from eigenformer.config.preset import load_preset, presets

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -12,6 +13,7 @@ from eigenformer.config.settings import ConfigError, Settings, merge
 from eigenformer.config.yaml_text import parse_yaml
 from eigenformer.nearest import unknown
 
+_FEWEST_EPOCHS = 20
 _FILES = resources.files("eigenformer.config") / "preset_files"
 
 
@@ -47,12 +49,16 @@ class Preset(Settings):
     Args:
         name: Name of the preset. A variant has the name of the paper's model and one more word;
             another network has the name of the dataset and that of the network.
-        dataset: Benchmark that the preset is for.
+        dataset: Benchmark that the preset is for; empty for the user's own data.
         model: Architecture of the model.
         training: How the model is trained.
         paper: What the paper reports for the model, or for the model that it is a variant of; None
             for a model that is not from the paper.
         variant_of: The paper's model that a variant changes; empty for the paper's models.
+        steps: Number of training steps. The number of epochs then depends on the number of graphs:
+            at least 20, and at most that of ``training``; None for that of ``training``.
+        patience: Stop after this many epochs without improvement in validation; None to never
+            stop early.
     """
 
     name: str
@@ -61,6 +67,16 @@ class Preset(Settings):
     training: TrainingConfig
     paper: PaperRecord | None = field(default=None, repr=False)
     variant_of: str = ""
+    steps: int | None = None
+    patience: int | None = None
+
+    def schedule(self, training: TrainingConfig, graphs: int) -> TrainingConfig:
+        """Returns the training settings with as many epochs as this many graphs need."""
+        if self.steps is None:
+            return training
+        epoch = training.epoch_steps or math.ceil(graphs / training.batch_size)
+        epochs = min(max(round(self.steps / epoch), _FEWEST_EPOCHS), self.training.epochs)
+        return training.with_epochs(epochs)
 
     @property
     def variant(self) -> str:

@@ -9,7 +9,7 @@ from eigenformer.config.data import DataConfig
 from eigenformer.config.networks import ModelConfig
 from eigenformer.config.settings import ConfigError, Settings, require_positive
 from eigenformer.devices import check_device
-from eigenformer.options import Backend, InitialBias, Precision
+from eigenformer.options import Backend, InitialBias, Loss, Precision
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,12 @@ class TrainingConfig(Settings):
             ``recompute_statistics``, unless norms are frozen from the start.
         initial_bias: Initial bias of the head: ``random``, as in PyTorch's linear layers, or
             fitted to the training ``targets``: their mean, or the log-odds of the classes.
+        loss: Loss of numbers, in units of the training targets' deviation: ``l1``, ``l2`` or
+            ``huber`` (``l2`` up to one deviation, ``l1`` beyond); None for ``l1``. Classes and
+            labels have the cross-entropy.
+        class_balance: Whether class c of graphs has the weight (V − n_c)/V among the V values of
+            a batch, as node classes always have. Rare classes and labels then count more, and
+            their predicted probabilities are too high.
     """
 
     batch_size: int
@@ -54,6 +60,8 @@ class TrainingConfig(Settings):
     recompute_statistics: int = 0
     average_weights: float = 0.0
     initial_bias: InitialBias = "random"
+    loss: Loss | None = None
+    class_balance: bool = False
 
     def check(self) -> None:
         require_positive(self, "batch_size", "epochs", "learning_rate", "eps", "gradient_clip")

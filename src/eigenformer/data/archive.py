@@ -34,7 +34,7 @@ from eigenformer.data.fields import (
     unpack_text,
 )
 from eigenformer.data.statistics import Statistics, statistics
-from eigenformer.data.store import MANIFEST, Store, open_store, write_store
+from eigenformer.data.store import MANIFEST, Store, check_mapped, open_store, write_store
 from eigenformer.nearest import unknown
 from eigenformer.targets import Target
 
@@ -53,6 +53,9 @@ _META_FORM = {
     },
     "meta": {str: object},
 }
+
+_TYPES = {np.dtype(code).str: np.dtype(code) for code in "O?bBhHiIqQefd"}
+"""The types of fields by the names that they are saved under: text, truth and numbers."""
 
 
 def is_archive(path: str | Path) -> bool:
@@ -148,6 +151,7 @@ class GraphArchive:
 
     def structure_hash(self) -> hashlib._Hash:
         """Returns :attr:`structure` as a hash object that can be updated further."""
+        self.check_files()
         content = hashlib.sha256()
         # Hash the on-disk form, so that the checksum is the same before saving and after reading.
         for array in (self.node_offsets, self.edge_offsets, narrow(self.edge_index)):
@@ -168,6 +172,7 @@ class GraphArchive:
 
         if not -len(self) <= index < len(self):
             raise IndexError(f"graph index {index} is out of range for {len(self)} graphs")
+        self.check_files()
         index %= len(self)
         edges = slice(*self.edge_offsets[index : index + 2])
         edge_index = self.edge_index[:, edges].astype(np.int64)
@@ -178,6 +183,12 @@ class GraphArchive:
         if not self.tells_sizes:
             data.num_nodes = int(self.num_nodes[index])
         return data
+
+    def check_files(self) -> None:
+        """Raises an error if a mapped file was truncated: reading it would end the process."""
+        check_mapped(self.edge_index)
+        for field in self.fields.values():
+            check_mapped(field.values)
 
     def to_data_list(self) -> list[Data]:
         """Returns all graphs as a list of PyG ``Data``."""
@@ -357,7 +368,9 @@ def _parts(store: Store) -> dict[str, Any]:
     parts: dict[str, Any] = {name: arrays[name] for name in stored}
     fields = {}
     for name, record in store.meta["fields"].items():
-        values, dtype = arrays[f"field.{name}"], np.dtype(record["dtype"])
+        if record["dtype"] not in _TYPES:  # NumPy would evaluate the text
+            raise ValueError(f"fields.{name}.dtype: {record['dtype'][:40]!r} is not a type")
+        values, dtype = arrays[f"field.{name}"], _TYPES[record["dtype"]]
         if dtype.kind == "O":
             offsets = arrays[f"field.{name}.offsets"]
             fields[name] = Field.of_texts(list(unpack_text(values, offsets)))

@@ -114,10 +114,8 @@ class GraphDataset(Dataset):
         return batch
 
     def _check_files(self) -> None:
-        """Raises an error if a file was truncated: the system would end the process."""
-        check_mapped(self.archive.edge_index)
-        for field in self.archive.fields.values():
-            check_mapped(field.values)
+        """Raises an error if a mapped file was truncated: reading it would end the process."""
+        self.archive.check_files()
         if self.spectra is not None:
             check_mapped(self.spectra.eigenvalues)
             check_mapped(self.spectra.eigenvectors)

@@ -19,6 +19,10 @@ from eigenformer.data.workspace import Layouts
 from eigenformer.limits import Limits
 from eigenformer.reporting import Reporter
 
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, LookupError)
+_OTHER_CONTENT = (TypeError, AttributeError, OverflowError, MemoryError)
+"""What the builders of benchmarks raise if a file holds other values than the published one."""
+
 
 @dataclass(frozen=True)
 class Builder:
@@ -58,11 +62,12 @@ def build_archive(
         named = named_files(files)
         stamps = {name: _stamp(file) for name, file in named.items()}
         inputs = {name: file_digest(file) for name, file in named.items()}
+        damaged = _DAMAGED if fetch is None else (*_DAMAGED, *_OTHER_CONTENT)
         try:
             built = make(files)
         except DataError:
             raise
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, LookupError) as error:
+        except damaged as error:
             names = ", ".join(map(str, files))
             # For a file that is not an array, NumPy suggests unpickling: never suggest that here.
             reason = "not a file of arrays" if "pickle" in str(error) else error

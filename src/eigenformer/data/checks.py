@@ -42,7 +42,7 @@ def checked_offsets(offsets: Any, name: str, least: int) -> np.ndarray:
     array = np.asarray(offsets)
     if array.dtype.kind not in "iu" or array.ndim != 1 or not len(array) or array[0] != 0:
         raise DataError(f"{name}: expected a 1-D array of integers that starts with 0")
-    array = array.astype(np.int64, copy=False)
+    array = array.astype(np.int64)  # a copy: truncating the file of a mapped one changes nothing
     short = np.flatnonzero(np.diff(array) < least)
     if len(short):
         count = array[short[0] + 1] - array[short[0]]
@@ -139,7 +139,7 @@ def check_contents(archive: GraphArchive) -> None:
         if field.values.dtype.kind != "f":
             continue
         # NaN marks a missing target. NaN in other fields and infinity in any field are errors.
-        bad = np.isinf(field.values) if name == "y" else ~np.isfinite(field.values)
+        bad = np.isinf(field.values) if name in ("y", "descriptors") else ~np.isfinite(field.values)
         if bad.any():
             row = np.flatnonzero(bad.reshape(len(bad), -1).any(1))[0]
             graph = int(np.searchsorted(offsets[field.level], row, side="right")) - 1

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from eigenformer.data.molecules import MoleculeError, MoleculeGraph, featurizer
+from eigenformer.data.molecules import Featurizer, MoleculeError, MoleculeGraph, featurizer
 from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
 from eigenformer.stopping import leave_signals
@@ -24,17 +24,21 @@ _CHUNK = 64
 
 
 def featurize_all(
-    smiles: Sequence[str], name: str, reporter: Reporter, limits: Limits = DEFAULT_LIMITS
+    smiles: Sequence[str],
+    name: str,
+    reporter: Reporter,
+    limits: Limits = DEFAULT_LIMITS,
+    descriptors: Sequence[str] = (),
 ) -> list[MoleculeGraph | MoleculeError]:
-    """Featurises each SMILES with the featuriser ``name``.
+    """Featurises each SMILES with the featuriser ``name``, and computes descriptors.
 
     Returns, in order, the graph of each SMILES, or the error that explains why there is none.
     """
-    featurizer(name)
+    make = featurizer(name, limits, descriptors)
     chunks = [smiles[start : start + _CHUNK] for start in range(0, len(smiles), _CHUNK)]
     results: list[MoleculeGraph | MoleculeError] = []
     with reporter.step("molecules", len(smiles), unit="molecules") as step:
-        for part in _spread(chunks, partial(_featurize, name, limits), len(smiles)):
+        for part in _spread(chunks, partial(_featurize, make), len(smiles)):
             results += part
             step.advance(len(part))
     return results
@@ -50,14 +54,11 @@ def _spread(
         yield from map(work, chunks)
         return
     fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(cores, fork, _follow_parent) as pool:
+    with ProcessPoolExecutor(cores, fork, follow_parent) as pool:
         yield from pool.map(work, chunks)
 
 
-def _featurize(
-    name: str, limits: Limits, smiles: Sequence[str]
-) -> list[MoleculeGraph | MoleculeError]:
-    make = featurizer(name, limits)
+def _featurize(make: Featurizer, smiles: Sequence[str]) -> list[MoleculeGraph | MoleculeError]:
     results: list[MoleculeGraph | MoleculeError] = []
     for text in smiles:
         try:
@@ -67,7 +68,7 @@ def _featurize(
     return results
 
 
-def _follow_parent() -> None:
+def follow_parent() -> None:
     """Ends this process when its parent ends for any reason; Ctrl-C is left to the parent."""
     leave_signals()
     parent = multiprocessing.parent_process()

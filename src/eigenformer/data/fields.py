@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from eigenformer.data.errors import DataError
+from eigenformer.data.store import check_mapped
 from eigenformer.nearest import unknown
 
 Level = Literal["node", "edge", "graph"]
@@ -56,7 +57,7 @@ def number_splits(split: Sequence[str | None] | np.ndarray) -> np.ndarray:
         strange = array[~np.isin(array, (*range(len(SPLITS)), NO_SPLIT))]
         if len(strange):
             raise DataError(f"split: got {strange[0]}, expected 0, 1, 2, or {NO_SPLIT} for none")
-        return array.astype(np.uint8, copy=False)
+        return array.astype(np.uint8)
     for name in split:
         if name is not None and name not in SPLITS:
             raise DataError(unknown(f"split '{name}'", str(name), SPLITS))
@@ -98,7 +99,7 @@ def pack_text(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def unpack_text(packed: np.ndarray, offsets: np.ndarray) -> Sequence[str]:
     """Returns the texts packed by :func:`pack_text`; each is decoded on access."""
-    packed, offsets = np.asarray(packed), np.asarray(offsets)
+    packed, offsets = np.asarray(packed), np.array(offsets)
     whole = packed.dtype == np.uint8 and packed.ndim == 1 and offsets.dtype.kind in "iu"
     if not whole or offsets.ndim != 1 or not len(offsets):
         raise DataError("texts: expected bytes and the offset of each text")
@@ -121,6 +122,7 @@ class _Texts(Sequence[str]):
             raise IndexError(index)
         index = int(index) % len(self)
         start, end = self._offsets[index : index + 2]
+        check_mapped(self._packed)
         return self._packed[start:end].tobytes().decode("utf-8", "replace")
 
     def __iter__(self) -> Iterator[str]:

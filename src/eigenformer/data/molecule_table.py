@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from eigenformer.config import ReadOptions
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.descriptors import columns, read
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import featurize_all
 from eigenformer.data.fields import Field
-from eigenformer.data.molecules import MoleculeError, MoleculeGraph, molecule_fields
+from eigenformer.data.molecules import FEATURIZERS, MoleculeError, MoleculeGraph, molecule_fields
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import Rejected, is_missing, read_table
 from eigenformer.data.target_columns import TargetColumns
@@ -57,7 +59,11 @@ def read_molecule_table(
             table.column(name)
     targets = TargetColumns(table, options.targets, options.task)
     smiles = table.column(options.smiles)
-    graphs = featurize_all(smiles, options.featurizer, reporter or Reporter(), limits)
+    for name in columns(options.descriptors):
+        table.column(name)
+    name = options.featurizer or FEATURIZERS[0]
+    features = (name, reporter or Reporter(), limits, options.descriptors)
+    graphs = featurize_all(smiles, *features)
     rows: list[_Row] = []
     rejected = list(table.ragged)
     names: dict[str, int] = {}
@@ -66,6 +72,7 @@ def read_molecule_table(
         try:
             if isinstance(graph, MoleculeError):
                 raise graph
+            graph = with_columns(graph, cells, options.descriptors)
             values, split = targets.read(index), _split(cells, options)
             name = _name(cells, line, names, options)
             rows.append(_Row(graph, smiles[index].strip(), name, values, split))
@@ -75,6 +82,15 @@ def read_molecule_table(
     if not rows:
         raise DataError([item.problem for item in rejected])
     return Import(_archive(rows, targets, rejected, options), tuple(rejected))
+
+
+def with_columns(
+    graph: MoleculeGraph, cells: Mapping[str, str], descriptors: Sequence[str]
+) -> MoleculeGraph:
+    """Returns the graph with the descriptors in the cells of its row, after the computed ones."""
+    if not columns(descriptors):
+        return graph
+    return replace(graph, descriptors=np.concatenate([graph.descriptors, read(cells, descriptors)]))
 
 
 def _archive(
@@ -96,7 +112,7 @@ def _archive(
         split=[row.split for row in rows],
         names=[row.name for row in rows],
         target=target,
-        meta={"featurizer": options.featurizer, "rejected": aside},
+        meta={"featurizer": options.featurizer or FEATURIZERS[0], "rejected": aside},
     )
 
 

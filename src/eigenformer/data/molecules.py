@@ -1,19 +1,22 @@
 """SMILES → graphs, with RDKit (extra ``chem``). Training and prediction use the same code.
 
-There are two featurisers. ``ogb`` has nine integers per atom and three per bond. It uses the
+There are three featurisers. ``ogb`` has nine integers per atom and three per bond. It uses the
 vocabulary of the Open Graph Benchmark, which covers every atom and bond that RDKit accepts.
+``molecule``, the default, differs from it in how it describes chirality: by CIP labels, which are a
+property of the molecule. OGB's tags depend on the order of the atoms in the SMILES.
 ``zinc`` has one word of the ZINC benchmark per atom and one per bond.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.descriptors import compute, computed
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import Field
 from eigenformer.data.zinc import ATOM_WORDS, BOND_WORDS, KNOWN_ATOMS
@@ -24,10 +27,11 @@ if TYPE_CHECKING:
     from rdkit.Chem import Mol
     from torch_geometric.data import Data
 
-FEATURIZERS = ("ogb", "zinc")
-"""The names of the featurisers."""
+FEATURIZERS = ("molecule", "ogb", "zinc")
+"""The names of the featurisers. The first is the default."""
 
 _CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER")
+_CIP = ("", "R", "S")
 _HYBRIDIZATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 _BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 _STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")
@@ -45,11 +49,15 @@ class MoleculeError(DataError):
 
 @dataclass(frozen=True)
 class MoleculeGraph:
-    """One molecule: ``edge_index`` [2, m], ``x`` [n, ...], ``edge_attr`` [m, ...]."""
+    """One molecule: ``edge_index`` [2, m], ``x`` [n, ...], ``edge_attr`` [m, ...].
+
+    Its ``descriptors`` [k] stand beside the graph; there may be none.
+    """
 
     edge_index: np.ndarray
     x: np.ndarray
     edge_attr: np.ndarray
+    descriptors: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
 
 
 @dataclass(frozen=True)
@@ -57,11 +65,12 @@ class Featurizer:
     """Converts molecules to graphs.
 
     Args:
-        name: ``ogb`` or ``zinc``.
+        name: ``molecule``, ``ogb`` or ``zinc``.
         atom_sizes: Number of categories per column of ``x``.
         bond_sizes: Number of categories per column of ``edge_attr``.
         featurize: Converts a molecule to its graph.
         limits: How large a molecule may be.
+        descriptors: The descriptors to compute; other names are ignored.
     """
 
     name: str
@@ -69,53 +78,68 @@ class Featurizer:
     bond_sizes: tuple[int, ...]
     featurize: Callable[[Mol], MoleculeGraph]
     limits: Limits = DEFAULT_LIMITS
+    descriptors: tuple[str, ...] = ()
 
     def __call__(self, smiles: str) -> MoleculeGraph:
         """Returns the graph of a SMILES. Its atoms are in the order of the SMILES."""
-        return self.featurize(parse_smiles(smiles, self.limits))
+        molecule = parse_smiles(smiles, self.limits)
+        graph = self.featurize(molecule)
+        if not computed(self.descriptors):
+            return graph
+        if "rdkit2d" in self.descriptors:
+            _check_atoms(molecule, smiles, "descriptor_atoms", self.limits)
+        return replace(graph, descriptors=compute(molecule, self.descriptors))
 
 
 def from_smiles(
     smiles: str,
-    featurizer: str = "ogb",
+    featurizer: str = FEATURIZERS[0],
     num_frequencies: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    descriptors: Sequence[str] = (),
 ) -> Data:
     """Returns the graph of a molecule with its spectrum, ready for a model.
 
     Args:
         smiles: Any SMILES that RDKit accepts.
-        featurizer: The featuriser of the model that takes the graph: ``ogb`` or ``zinc``.
+        featurizer: The featuriser of the model that takes the graph: ``molecule``, ``ogb`` or
+            ``zinc``.
         num_frequencies: Keep this many of the lowest frequencies (default: all).
         limits: How large a molecule may be.
+        descriptors: Descriptors to compute: ``rdkit2d``, ``morgan``.
     """
     import torch
     from torch_geometric.data import Data
 
     from eigenformer.spectrum import LaplacianSpectrum
 
-    graph = _graph(smiles, featurizer, limits)
+    graph = _graph(smiles, featurizer, limits, descriptors)
     data = Data(
         x=torch.from_numpy(graph.x),
         edge_index=torch.from_numpy(graph.edge_index),
         edge_attr=torch.from_numpy(graph.edge_attr),
     )
+    if len(graph.descriptors):
+        data.descriptors = torch.from_numpy(graph.descriptors)[None]
     return LaplacianSpectrum(num_frequencies)(data)
 
 
-def featurizer(name: str, limits: Limits = DEFAULT_LIMITS) -> Featurizer:
-    """Returns the featuriser with this name."""
+def featurizer(
+    name: str, limits: Limits = DEFAULT_LIMITS, descriptors: Sequence[str] = ()
+) -> Featurizer:
+    """Returns the featuriser with this name. It also computes descriptors."""
     table = {
+        "molecule": (OGB_ATOM_SIZES, OGB_BOND_SIZES, molecule_graph),
         "ogb": (OGB_ATOM_SIZES, OGB_BOND_SIZES, ogb_graph),
         "zinc": ((KNOWN_ATOMS + 1,), (len(BOND_WORDS),), zinc_graph),
     }
     if name not in table:
         raise DataError(unknown(f"featurizer '{name}'", name, table))
-    return Featurizer(name, *table[name], limits)
+    return Featurizer(name, *table[name], limits, tuple(descriptors))
 
 
-def _graph(smiles: str, name: str, limits: Limits) -> MoleculeGraph:
-    return featurizer(name, limits)(smiles)
+def _graph(smiles: str, name: str, limits: Limits, descriptors: Sequence[str]) -> MoleculeGraph:
+    return featurizer(name, limits, descriptors)(smiles)
 
 
 def parse_smiles(smiles: str, limits: Limits = DEFAULT_LIMITS) -> Mol:
@@ -139,11 +163,15 @@ def parse_smiles(smiles: str, limits: Limits = DEFAULT_LIMITS) -> Mol:
         raise MoleculeError(f"'{smiles}': {_objection(smiles)}")
     if not molecule.GetNumAtoms():
         raise MoleculeError("the molecule has no atoms")
+    _check_atoms(molecule, smiles, "atoms", limits)
+    return molecule
+
+
+def _check_atoms(molecule: Mol, smiles: str, name: str, limits: Limits) -> None:
     try:
-        limits.check("atoms", molecule.GetNumAtoms(), f"'{smiles[:20]}…': number of atoms")
+        limits.check(name, molecule.GetNumAtoms(), f"'{smiles[:20]}…': number of atoms")
     except LimitError as error:
         raise MoleculeError(str(error)) from None
-    return molecule
 
 
 def ogb_graph(molecule: Mol) -> MoleculeGraph:
@@ -184,6 +212,20 @@ def ogb_graph(molecule: Mol) -> MoleculeGraph:
     edge_index = np.stack([pairs, pairs[:, ::-1]], axis=1).reshape(-1, 2).T
     edge_attr = np.repeat(np.array(bonds, dtype=np.int64).reshape(-1, 3), 2, axis=0)
     return MoleculeGraph(np.ascontiguousarray(edge_index), np.array(atoms), edge_attr)
+
+
+def molecule_graph(molecule: Mol) -> MoleculeGraph:
+    """Returns the graph of :func:`ogb_graph` with order-free chirality: none, R, S or other.
+
+    The same molecule has the same graph, up to the order of its atoms, however its SMILES is
+    written. "Other" are centres without a CIP label, such as those of cis-1,4-cyclohexanediol.
+    """
+    graph = ogb_graph(molecule)
+    for atom, row in zip(molecule.GetAtoms(), graph.x, strict=True):
+        label = atom.GetProp("_CIPCode") if atom.HasProp("_CIPCode") else ""
+        unlabelled = label == "" and row[1] != 0
+        row[1] = len(_CIP) if unlabelled else _place(_CIP, label)
+    return graph
 
 
 def zinc_graph(molecule: Mol) -> MoleculeGraph:
@@ -237,6 +279,9 @@ def molecule_fields(graphs: Sequence[MoleculeGraph]) -> dict[str, Any]:
         "x": Field("node", np.concatenate([graph.x for graph in graphs]), long),
         "edge_attr": Field("edge", np.concatenate([graph.edge_attr for graph in graphs]), long),
     }
+    if len(graphs[0].descriptors):
+        values = np.stack([graph.descriptors for graph in graphs])
+        fields["descriptors"] = Field("graph", values, values.dtype)
     return {
         "node_offsets": np.cumsum([0, *(len(graph.x) for graph in graphs)]),
         "edge_offsets": np.cumsum([0, *(graph.edge_index.shape[1] for graph in graphs)]),

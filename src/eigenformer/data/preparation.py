@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenformer.config import EncodingSpec, ReadOptions, SplitOptions
+from eigenformer.config import BenchmarkData, DataConfig, EncodingSpec, ReadOptions, SplitOptions
 from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.benchmarks import BENCHMARKS, benchmark, builder
 from eigenformer.data.building import build_archive, changed_files, named_files
@@ -84,15 +85,24 @@ def prepare(
         workspace.reporter,
         partial(workspace.fetch, name, make.layouts) if make.layouts else None,
     )
-    if size is None and (differences := benchmark(name).differences(archive.statistics)):
-        workspace.reporter.notice(
-            f"{archive.path}: not the {name} of the paper ({'; '.join(differences)}): results "
-            f"cannot be compared"
-        )
+    if found := differences(BenchmarkData(name, size=size), archive):
+        workspace.reporter.notice(f"{archive.path}: {not_the_papers(name, found)}")
     folder, spectra = workspace.spectra_dir, None
     if with_spectra:
         spectra = _spectra(archive, num_frequencies, folder, workspace)
     return Prepared(name, _encoded(archive, encoding, folder, workspace), spectra)
+
+
+def differences(config: DataConfig, archive: GraphArchive) -> list[str]:
+    """Returns how the graphs of a whole benchmark differ from those of the paper."""
+    if not isinstance(config, BenchmarkData) or config.size is not None:
+        return []
+    return benchmark(config.dataset).differences(archive.statistics)
+
+
+def not_the_papers(name: str, found: Sequence[str]) -> str:
+    """Returns what to say about a benchmark with these differences."""
+    return f"not the {name} of the paper ({'; '.join(found)}): results cannot be compared"
 
 
 def folder_name(name: str, size: int | None = None, seed: int = 0, official: bool = False) -> str:

@@ -24,7 +24,7 @@ Form = Literal["molecules", "tables", "graphs", "pictures", "archive"]
 _TABLE = frozenset({"targets", "split_column", "task"})
 # The reading options that each form uses. All forms except archives can also be split.
 _USED: dict[Form, frozenset[str]] = {
-    "molecules": _TABLE | {"smiles", "identifier", "featurizer"},
+    "molecules": _TABLE | {"smiles", "identifier", "featurizer", "descriptors"},
     "tables": _TABLE | {"undirected", "ignored_columns"},
     "graphs": frozenset({"task"}),
     "pictures": frozenset(),

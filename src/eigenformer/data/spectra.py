@@ -31,6 +31,7 @@ from eigenformer.data.store import (
     read_manifest,
     remove_leftovers,
     replace_folder,
+    save_array,
     seal,
     temporary_folder,
 )
@@ -44,6 +45,7 @@ ALGORITHM = 1
 then ignored."""
 
 _KIND = "spectrum"
+_PLACES = ("counts", "value_starts", "vector_starts")
 
 # Eigenvector entries per chunk: a few seconds of work, 64 MB.
 _CHUNK_ENTRIES = 1 << 24
@@ -203,9 +205,34 @@ def _open(path: Path, archive: GraphArchive, num_frequencies: int | None) -> Spe
     if store.meta.get("key") != path.name:
         reason = "belongs to other graphs or settings"
         raise DamagedError(Problem(str(path / "manifest.json"), reason))
-    return Spectra(
-        **store.arrays, num_frequencies=num_frequencies, path=path, structure=archive.structure
+    if set(store.arrays) != {"eigenvalues", "eigenvectors", *_PLACES}:
+        raise DamagedError(Problem(str(path / "manifest.json"), "other arrays than a spectrum has"))
+    # In memory, so that the places cannot change: only the large arrays are mapped.
+    places = {name: np.array(store.arrays[name]) for name in _PLACES}
+    spectra = Spectra(
+        **{**store.arrays, **places},
+        num_frequencies=num_frequencies,
+        path=path,
+        structure=archive.structure,
     )
+    _check_places(spectra, archive.num_nodes)
+    return spectra
+
+
+def _check_places(spectra: Spectra, num_nodes: np.ndarray) -> None:
+    """Raises an error if an eigenpair would lie outside its array, as in a forged cache."""
+    counts = spectra.counts
+    whole = counts.dtype.kind == "i" and counts.shape == num_nodes.shape
+    if not (whole and ((counts > 0) & (counts <= num_nodes)).all()):
+        raise DamagedError(Problem(str(spectra.path), "its counts do not fit the graphs"))
+    for starts, lengths, values in (
+        (spectra.value_starts, counts, spectra.eigenvalues),
+        (spectra.vector_starts, counts * num_nodes, spectra.eigenvectors),
+    ):
+        whole = (values.dtype, values.ndim, starts.dtype.kind) == (np.float32, 1, "i")
+        whole = whole and starts.shape == lengths.shape
+        if not (whole and ((starts >= 0) & (starts <= len(values) - lengths)).all()):
+            raise DamagedError(Problem(str(spectra.path), "its eigenpairs are not where it says"))
 
 
 def _compute(
@@ -238,7 +265,7 @@ def _compute(
         vector_starts[order] = _starts(counts[order] * archive.num_nodes[order])
         places = {"counts": counts, "value_starts": value_starts, "vector_starts": vector_starts}
         for name, array in places.items():
-            np.save(folder / f"{name}.npy", array)
+            save_array(folder / f"{name}.npy", array)
         meta = {"key": final.name, "k": num_frequencies, "dtype": "float32", "algorithm": ALGORITHM}
         seal(folder, _KIND, meta)
         replace_folder(folder, final)

@@ -53,11 +53,7 @@ def scaffold_split(smiles: Sequence[str], fractions: Sequence[float] = FRACTIONS
     The most frequent scaffolds go to train, and the rare ones to val and test. This is a harder,
     more honest test of how a model performs on new chemistry. The split is deterministic.
     """
-    from eigenformer.data.molecules import scaffold
-
-    groups: dict[str, list[int]] = {}
-    for index, text in enumerate(smiles):
-        groups.setdefault(scaffold(text), []).append(index)
+    groups = _scaffolds(smiles)
     sizes = _sizes(len(smiles), fractions)
     split = np.full(len(smiles), 2, dtype=np.uint8)
     filled = [0, 0]
@@ -85,22 +81,79 @@ def split_archive(archive: GraphArchive, options: SplitOptions) -> GraphArchive:
     """Returns the archive with the requested split, or with its own split if none is requested."""
     if options.split_by in (None, "column"):
         return archive
+    if options.folds is not None:
+        return _split_fold(archive, options, options.folds)
     if options.split_by == "random":
         split = random_split(len(archive), options.fractions, options.split_seed)
     elif options.split_by == "stratified":
-        field = archive.fields.get("y")
-        if field is None or field.level != "graph":
-            raise DataError("split_by: 'stratified' needs graph-level targets")
-        split = stratified_split(field.values, options.fractions, options.split_seed)
+        split = stratified_split(_graph_targets(archive), options.fractions, options.split_seed)
     else:
-        texts = archive.fields.get("smiles")
-        if texts is None and archive.meta.get("featurizer") not in ("ogb", "zinc"):
-            raise DataError("split_by: 'scaffold' needs molecules")
-        smiles = archive.names if texts is None else texts.values.tolist()
-        if smiles is None:
-            raise DataError("split_by: 'scaffold' needs the molecules' SMILES")
-        split = scaffold_split(smiles, options.fractions)
+        split = scaffold_split(_smiles_of(archive), options.fractions)
     return archive.with_split(split)
+
+
+def _split_fold(archive: GraphArchive, options: SplitOptions, folds: int) -> GraphArchive:
+    """Returns the archive with one fold as test, and the other folds split into train and val."""
+    if folds > len(archive):
+        raise DataError(f"folds: {folds} for {len(archive)} graphs")
+    val = options.fractions[1] / max(options.fractions[0] + options.fractions[1], 1e-12)
+    random = np.random.default_rng(options.split_seed)
+    fold = np.empty(len(archive), dtype=np.int64)
+    split = np.full(len(archive), SPLITS.index("test"), dtype=np.uint8)
+    if options.split_by == "scaffold":
+        groups = list(_scaffolds(_smiles_of(archive)).values())
+        # The largest first, each to the smallest fold; the seed decides between equal ones.
+        order = sorted(random.permutation(len(groups)), key=lambda place: -len(groups[place]))
+        counts = np.zeros(folds, dtype=np.int64)
+        for place in order:
+            smallest = int(np.argmin(counts))
+            fold[groups[place]] = smallest
+            counts[smallest] += len(groups[place])
+        split[fold != options.fold] = SPLITS.index("train")
+        missing = val * (fold != options.fold).sum()
+        for group in (groups[place] for place in reversed(order)):  # rare scaffolds to val
+            if missing >= 0.5 and fold[group[0]] != options.fold:
+                split[group] = SPLITS.index("val")
+                missing -= len(group)
+        return archive.with_split(split)
+    shuffled = random.permutation(len(archive))
+    if options.split_by == "stratified":
+        stratum = _strata(_graph_targets(archive))
+        shuffled = shuffled[np.argsort(stratum[shuffled], kind="stable")]
+    fold[shuffled] = np.arange(len(archive)) % folds
+    rest = np.flatnonzero(fold != options.fold)
+    inner = options.replace(folds=None, fold=0, fractions=(1 - val, val, 0.0))
+    split[rest] = split_archive(archive.subset(rest), inner).split
+    return archive.with_split(split)
+
+
+def _graph_targets(archive: GraphArchive) -> np.ndarray:
+    field = archive.fields.get("y")
+    if field is None or field.level != "graph":
+        raise DataError("split_by: 'stratified' needs graph-level targets")
+    return np.asarray(field.values).reshape(len(field.values), -1)
+
+
+def _smiles_of(archive: GraphArchive) -> Sequence[str]:
+    from eigenformer.data.molecules import FEATURIZERS
+
+    texts = archive.fields.get("smiles")
+    if texts is None and archive.meta.get("featurizer") not in FEATURIZERS:
+        raise DataError("split_by: 'scaffold' needs molecules")
+    smiles = archive.names if texts is None else texts.values.tolist()
+    if smiles is None:
+        raise DataError("split_by: 'scaffold' needs the molecules' SMILES")
+    return smiles
+
+
+def _scaffolds(smiles: Sequence[str]) -> dict[str, list[int]]:
+    """Returns the places of the molecules with each Bemis–Murcko scaffold."""
+    from eigenformer.data.molecules import scaffold
+
+    groups: dict[str, list[int]] = {}
+    for index, text in enumerate(smiles):
+        groups.setdefault(scaffold(text), []).append(index)
+    return groups
 
 
 def _sizes(count: int, fractions: Sequence[float]) -> list[int]:

@@ -59,10 +59,21 @@ def write_store(
     """Writes the arrays to the folder ``path``. Replaces an older store in one step."""
     with temporary_folder(path) as folder:
         for name, array in arrays.items():
-            np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+            save_array(folder / f"{name}.npy", array)
         seal(folder, kind, meta)
         replace_folder(folder, path)
     return open_store(path, kind)
+
+
+def save_array(file: Path, array: np.ndarray) -> None:
+    """Writes numbers as ``numpy.save`` does, whose error does not say that a disk is full."""
+    array = np.ascontiguousarray(array)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{file.name}: {array.dtype} values are not numbers")
+    header = np.lib.format.header_data_from_array_1_0(array)
+    with file.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        stream.write(array.reshape(-1).view(np.uint8).data)
 
 
 class GrowingArray:
@@ -157,6 +168,8 @@ def open_store(path: Path, kind: str, verify: bool = False) -> Store:
             array = _load(file)
         except Exception:  # NumPy may raise anything for a damaged header
             raise DamagedError(Problem(str(file), "not an array: the file was altered")) from None
+        if array.dtype.kind not in "biuf":
+            raise DamagedError(Problem(str(file), "not an array of numbers"))
         if [array.dtype.str, list(array.shape)] != [record["dtype"], record["shape"]]:
             raise DamagedError(
                 Problem(str(file), "its type or shape differs from the recorded one")
@@ -202,6 +215,11 @@ def temporary_folder(final: Path) -> Iterator[Path]:
     try:
         folder.chmod(0o755)
         yield folder
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        # The error of a write, for example to a full disk, does not name its file.
+        raise OSError(error.errno, error.strerror, str(final)) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

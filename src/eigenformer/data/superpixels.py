@@ -196,7 +196,7 @@ def _read_sums(file: Path, side: int, limits: Limits) -> tuple[Superpixels, np.n
         position=place / count / side,
     )
     labels = sums["label"].astype(np.int64)
-    if pixels.sizes.sum() != len(pixels.position):
+    if pixels.sizes.min(initial=1) < 1 or pixels.sizes.sum() != len(pixels.position):
         raise DataError(Problem(str(file), "n_nodes does not add up to the number of superpixels"))
     return pixels, labels
 

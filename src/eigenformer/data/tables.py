@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TextIO, cast
 
 from eigenformer.data.errors import DataError, Problem, placed
 from eigenformer.limits import DEFAULT_LIMITS, Limits
@@ -23,6 +24,9 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 _WORDS = {"true": 1.0, "false": 0.0}
+# A longer line is not a row of a table; it is read only up to here.
+_CELLS_PER_LINE = 16
+_LONGER = "raise it with  --limits cell_length=NUMBER"
 _LARGEST = 3.4028234663852886e38  # the largest number in single precision
 
 
@@ -138,10 +142,43 @@ def read_table(
     return Table(str(path), columns, kept_lines, tuple(ragged))
 
 
+@dataclass(frozen=True)
+class RowStream:
+    """A table that is read row by row, in memory that does not grow with its length.
+
+    Args:
+        header: The names of the columns.
+        rows: The line on which each row begins, and its unchanged cells, of any width.
+        position: Returns the number of bytes of text read so far.
+        count: The number of rows, if the file says it.
+    """
+
+    header: list[str]
+    rows: Iterator[tuple[int, list[str]]]
+    position: Callable[[], int]
+    count: int | None = None
+
+
 def read_rows(
     path: str | Path, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[list[str], list[list[str]], list[int]]:
     """Returns the header, all rows unchanged, of any width, and the line on which each begins."""
+    rows, lines, cells = [], [], 0
+    with open_rows(path, limits) as stream, placed(path):
+        _check_unpacked(Path(path), limits)  # before any memory is taken
+        limits.check("cells", (stream.count or 0) * len(stream.header))
+        for line, row in stream.rows:
+            rows.append(row)
+            lines.append(line)
+            cells += len(row) or 1
+            limits.check("cells", cells)
+            limits.check("text_bytes", stream.position(), "bytes of text")
+    return stream.header, rows, lines
+
+
+@contextmanager
+def open_rows(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[RowStream]:
+    """Opens a table to read its rows one after the other."""
     path = Path(path)
     suffix = _suffix(path)
     if suffix not in SUFFIXES:
@@ -149,31 +186,42 @@ def read_rows(
     if not path.is_file():
         raise DataError(Problem(str(path), "there is no such file"))
     if suffix == ".parquet":
-        return _read_parquet(path, limits)
-    try:
+        yield _open_parquet(path, limits)
+        return
+    with placed(path), _open_bytes(path) as binary:
         # Excel writes a byte-order mark, which is not part of the first column's name.
-        text = _read_bytes(path, limits).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            Problem(str(path), f"not UTF-8 text ({error.reason}): save it as UTF-8")
-        ) from None
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise DataError(Problem(str(path), f"damaged gzip file ({error})")) from None
-    return _read_text(path, text, "\t" if suffix == ".tsv" else None, limits)
+        text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
+        yield _open_text(path, text, binary.tell, "\t" if suffix == ".tsv" else None, limits)
 
 
-def _read_bytes(path: Path, limits: Limits) -> bytes:
-    """Returns the text of a file, unpacked. No more is unpacked than the limits allow."""
-    size = path.stat().st_size
-    with placed(path):
-        if path.suffix.lower() != ".gz":
-            limits.check("text_bytes", size, "bytes of text")
-            return path.read_bytes()
-        with gzip.open(path) as stream:
-            data = stream.read(min(limits.unpacked(size), limits.text_bytes) + 1)
-        limits.check("text_bytes", len(data), "bytes of text")
-        limits.check_unpacked(len(data), size)
-        return data
+def count_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> int:
+    """Returns how many lines a text has, as far as it can be unpacked within the limits."""
+    path, lines, count = Path(path), 0, 0
+    most = limits.unpacked(path.stat().st_size) if path.suffix.lower() == ".gz" else None
+    with suppress(gzip.BadGzipFile, zlib.error, EOFError), _open_bytes(path) as binary:
+        while (most is None or count < most) and (part := binary.read(1 << 20)):
+            lines += part.count(b"\n")
+            count += len(part)
+    return lines
+
+
+def _check_unpacked(path: Path, limits: Limits) -> None:
+    """Raises an error if a text has too many bytes. Unpacks no more than the limits allow."""
+    if path.suffix.lower() != ".gz":
+        if _suffix(path) != ".parquet":
+            limits.check("text_bytes", path.stat().st_size, "bytes of text")
+        return
+    count, size = 0, path.stat().st_size
+    with suppress(gzip.BadGzipFile, zlib.error, EOFError), _open_bytes(path) as binary:
+        for part in iter(lambda: binary.read(1 << 20), b""):
+            count += len(part)
+            limits.check("text_bytes", count, "bytes of text")
+            limits.check_unpacked(count, size)
+
+
+def _open_bytes(path: Path) -> BinaryIO:
+    opened: Any = gzip.GzipFile if path.suffix.lower() == ".gz" else open
+    return cast(BinaryIO, opened(path, "rb"))
 
 
 def _suffix(path: Path) -> str:
@@ -181,33 +229,72 @@ def _suffix(path: Path) -> str:
     return path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
 
 
-def _read_text(
-    path: Path, text: str, delimiter: str | None, limits: Limits
-) -> tuple[list[str], list[list[str]], list[int]]:
+def _open_text(
+    path: Path,
+    text: TextIO,
+    position: Callable[[], int],
+    delimiter: str | None,
+    limits: Limits,
+) -> RowStream:
+    lines = _read_lines(path, text, position, limits)
+    blank = []
+    for first in lines:
+        blank.append(first)
+        if first.strip("\r\n"):
+            break
     if delimiter is None:  # many programs write CSV files with semicolons or tabs
-        start = io.StringIO(text.lstrip("\r\n")).readline()
+        start = blank[-1] if blank else ""
         delimiter = max(",;\t", key=start.count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows, lines, end, cells = [], [], 0, 0
-    try:
-        with _cells_of(limits.cell_length), placed(path):
-            header = [name.strip() for name in next(filter(any, reader), [])]
-            limits.check("columns", len(header))
-            end = reader.line_num
-            for row in reader:
-                rows.append(row)
-                lines.append(end + 1)
-                end = reader.line_num  # a quoted cell may hold line breaks
-                cells += len(row) or 1
-                limits.check("cells", cells)
-    except csv.Error as error:
-        reason = f"a quote is not closed, or closed too early ({error})"
-        if "field limit" in str(error):
-            reason = f"the length of a cell exceeds {limits.advice('cell_length')}"
-        raise DataError(Problem(str(path), reason, end + 1)) from None
+    reader = csv.reader(itertools.chain(blank, lines), delimiter=delimiter, strict=True)
+    read = _parse_rows(path, reader, limits)
+    header: list[str] = []
+    for _, row in read:
+        if any(row):
+            header = [name.strip() for name in row]
+            break
+    limits.check("columns", len(header))
     if not any(header):
         raise DataError(Problem(str(path), "the file is empty"))
-    return header, rows, lines
+    return RowStream(header, read, position)
+
+
+def _read_lines(
+    path: Path, text: TextIO, position: Callable[[], int], limits: Limits
+) -> Iterator[str]:
+    """Yields the lines of a text. Neither a line nor a packed file may be too long."""
+    size, longest = path.stat().st_size, _CELLS_PER_LINE * limits.cell_length
+    packed = path.suffix.lower() == ".gz"
+    try:
+        while line := text.readline(longest + 1):
+            if len(line) > longest:
+                reason = f"the length of a line exceeds {longest:,} characters"
+                raise DataError(Problem(str(path), f"{reason}; {_LONGER}"))
+            if packed:
+                limits.check_unpacked(position(), size)
+            yield line
+    except UnicodeDecodeError as error:
+        raise DataError(
+            Problem(str(path), f"not UTF-8 text ({error.reason}): save it as UTF-8")
+        ) from None
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DataError(Problem(str(path), f"damaged gzip file ({error})")) from None
+
+
+def _parse_rows(path: Path, reader: Any, limits: Limits) -> Iterator[tuple[int, list[str]]]:
+    """Yields the line on which each row begins, and its cells."""
+    while True:
+        line = reader.line_num + 1
+        try:
+            with _cells_of(limits.cell_length):
+                row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            reason = f"a quote is not closed, or closed too early ({error})"
+            if "field limit" in str(error):
+                reason = f"the length of a cell exceeds {limits.advice('cell_length')}"
+            raise DataError(Problem(str(path), reason, line)) from None
+        yield line, row
 
 
 @contextmanager
@@ -220,7 +307,7 @@ def _cells_of(length: int) -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _read_parquet(path: Path, limits: Limits) -> tuple[list[str], list[list[str]], list[int]]:
+def _arrow(path: Path) -> tuple[Any, Any]:
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
@@ -228,38 +315,60 @@ def _read_parquet(path: Path, limits: Limits) -> tuple[list[str], list[list[str]
         raise DataError(
             f"{path}: Parquet needs pyarrow: install it with  pip install 'eigenformer[parquet]'"
         ) from None
+    return arrow, parquet
+
+
+def _open_parquet(path: Path, limits: Limits) -> RowStream:
+    _, parquet = _arrow(path)
+    with _told(path), placed(path), parquet.ParquetFile(path) as file:
+        _check_size(file.metadata, path, limits)
+        names = file.schema_arrow.names
+        kinds = zip(names, file.schema_arrow.types, strict=True)
+        texts, count = [name for name, kind in kinds if _is_text(kind)], file.metadata.num_rows
+    if not names:
+        raise DataError(Problem(str(path), "the file is empty"))
+    length = [0]
+    rows = _parquet_rows(path, names, texts, length, limits)
+    return RowStream(names, rows, lambda: length[0], count)
+
+
+def _parquet_rows(
+    path: Path, names: list[str], texts: list[str], length: list[int], limits: Limits
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields rows, numbered as in a text file, where the header is line 1."""
+    _, parquet = _arrow(path)
+    line = 2
+    with _told(path), parquet.ParquetFile(path, read_dictionary=texts) as file:
+        for batch in file.iter_batches(batch_size=1024):
+            batch.validate(full=True)  # pyarrow reads places outside a dictionary as they are
+            columns = [_cells(*column, path) for column in zip(names, batch.columns, strict=True)]
+            for row in zip(*columns, strict=True):
+                longest = max(map(len, row))
+                if longest > limits.cell_length:
+                    reason = f"the length of a cell exceeds {limits.advice('cell_length')}"
+                    raise DataError(Problem(str(path), reason, line))
+                length[0] += sum(map(len, row))
+                yield line, list(row)
+                line += 1
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turns the errors of Parquet files into one sentence."""
+    arrow, _ = _arrow(path)
     try:
-        with placed(path), parquet.ParquetFile(path) as file:
-            _check_size(file.metadata, path, limits)
-            names = file.schema_arrow.names
-            texts = [
-                n for n, kind in zip(names, file.schema_arrow.types, strict=True) if _is_text(kind)
-            ]
-        with placed(path), parquet.ParquetFile(path, read_dictionary=texts) as file:
-            rows, length = [], 0
-            for batch in file.iter_batches(batch_size=1024):
-                columns = [
-                    _cells(*column, path) for column in zip(names, batch.columns, strict=True)
-                ]
-                rows += [list(row) for row in zip(*columns, strict=True)]
-                length += sum(len(cell) for column in columns for cell in column)
-                limits.check("text_bytes", length, "characters")
+        yield
     except DataError:
         raise
     except (arrow.ArrowException, OSError, MemoryError, ValueError, OverflowError) as error:
         reason = str(error).partition("\n")[0][:200]
         raise DataError(Problem(str(path), f"not a Parquet file ({reason})")) from None
-    if not names:
-        raise DataError(Problem(str(path), "the file is empty"))
-    # Lines are numbered as in a text file: the header is line 1.
-    return names, rows, list(range(2, len(rows) + 2))
 
 
 def _check_size(metadata: Any, path: Path, limits: Limits) -> None:
     """Raises an error if a Parquet file says that it is too large; reads only its footer."""
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     limits.check("columns", metadata.num_columns)
-    limits.check("cells", metadata.num_rows * max(metadata.num_columns, 1))
     limits.check_unpacked(sum(group.total_byte_size for group in groups), path.stat().st_size)
 
 

@@ -65,6 +65,9 @@ def build(files: list[Path], reporter: Reporter, limits: Limits = DEFAULT_LIMITS
     atoms, bonds = arrays["atom_type"], arrays["bond"].astype(np.int64)
     node_offsets = arrays["node_offset"].astype(np.int64)
     counts = np.diff(arrays["bond_offset"].astype(np.int64))
+    if counts.min(initial=0) < 0 or counts.sum() != len(bonds):
+        reason = "bond_offset does not add up to the number of bonds"
+        raise DataError(Problem(str(files[0]), reason))
     edge_index, order = both_directions(bonds[:, :2].T, counts, node_offsets)
     return GraphArchive(
         node_offsets=node_offsets,

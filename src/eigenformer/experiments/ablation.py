@@ -27,7 +27,7 @@ class Outcome:
         variant: The variant.
         parameters: The number of parameters of its model.
         test: The test metric per seed, with all frequencies.
-        drawn: The test metric per seed with a sample of the frequencies, as in training: the mean
+        sampled: The test metric per seed with a sample of the frequencies, as in training: the mean
             over a few samples. Equal to ``test`` if training used all frequencies.
         kept: The fraction of frequencies in those samples.
     """
@@ -35,7 +35,7 @@ class Outcome:
     variant: Variant
     parameters: int
     test: tuple[float, ...]
-    drawn: tuple[float, ...]
+    sampled: tuple[float, ...]
     kept: float = 1.0
 
     @property
@@ -106,7 +106,7 @@ def ablate(
     seeds: Sequence[int],
     out: str | Path,
     wanted: Mapping[str, Any],
-    draws: int = 4,
+    samples: int = 4,
     workspace: Workspace | None = None,
 ) -> Ablation:
     """Trains and tests every variant for every seed. Existing runs are reused or resumed.
@@ -117,23 +117,23 @@ def ablate(
         seeds: The seeds, with one run per variant and seed.
         out: The folder of the run folders.
         wanted: Settings that differ from the preset's.
-        draws: The number of frequency samples to test with. They are numbered from 0, so that
+        samples: The number of frequency samples to test with. They are numbered from 0, so that
             every call uses the same samples.
         workspace: The folders of raw files and prepared graphs (default: from the environment).
     """
-    if draws < 1:
-        raise ConfigError("draws: must be at least 1")
+    if samples < 1:
+        raise ConfigError("samples: must be at least 1")
     runs: list[SweepRun] = []
     # The metric with all frequencies, the metric with a sample of them, the sample's fraction.
     tests: list[tuple[float, float, float]] = []
     for run in sweep(base_settings(name, wanted), variants, seeds, out, workspace):
         runs.append(run)
-        tests.append((float(run.summary["test"]), *_with_draws(run, draws)))
+        tests.append((float(run.summary["test"]), *_with_samples(run, samples)))
     outcomes = []
     for start in range(0, len(runs), len(seeds)):
-        test, drawn, kept = zip(*tests[start : start + len(seeds)], strict=True)
+        test, sampled, kept = zip(*tests[start : start + len(seeds)], strict=True)
         parameters = runs[start].summary["parameters"]
-        outcomes.append(Outcome(runs[start].variant, parameters, test, drawn, kept[0]))
+        outcomes.append(Outcome(runs[start].variant, parameters, test, sampled, kept[0]))
     config, target = runs[-1].config, runs[-1].data.target
     return Ablation(
         config.preset,
@@ -161,24 +161,27 @@ def base_settings(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     return merge(base, wanted)
 
 
-def _with_draws(run: SweepRun, draws: int) -> tuple[float, float]:
+def _with_samples(run: SweepRun, samples: int) -> tuple[float, float]:
     """Returns the test metric with sampled frequencies, and the fraction of them that was kept."""
     model = run.config.model
     if not isinstance(model, EigenformerConfig) or model.frequency_fraction == 1:
         return float(run.summary["test"]), 1.0
-    trained, graphs = TrainedModel.open(run.folder), run.data.dataset("test")
+    trained, graphs = (
+        TrainedModel.open(run.folder, run.config.device, limits=run.data.limits),
+        run.data.dataset("test"),
+    )
     metric, weights = trained.target.metric, []
 
-    def tested(draw: int) -> float:
+    def tested(sample: int) -> float:
         def sampled(batch: Batch, places: np.ndarray) -> Batch:
-            given = sample_for(model, batch, frequency_seeds(draw, places))
-            if draw == 0:
+            given = sample_for(model, batch, frequency_seeds(sample, places))
+            if sample == 0:
                 weights.append(given.frequency_weights)
             return given
 
         given = (trained.model, graphs, trained.target, trained.batch_size)
         return evaluate(*given, (metric,), sampled)[metric]
 
-    results = [tested(draw) for draw in range(draws)]
+    results = [tested(sample) for sample in range(samples)]
     kept = sum(float(part.sum()) for part in weights) / sum(map(len, weights))
-    return sum(results) / draws, kept
+    return sum(results) / samples, kept

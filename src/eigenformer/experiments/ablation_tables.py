@@ -52,7 +52,7 @@ def frequency_table(ablation: Ablation) -> str:
         row = [f"{fraction:g}", _paper_cell(ablation, fraction)]
         for draw in ("eigenspaces", "literal"):
             outcome = found.get((fraction, draw)) or found[fraction, None]
-            row += [mean_cell(outcome.drawn), mean_cell(outcome.test), f"{outcome.kept:.2f}"]
+            row += [mean_cell(outcome.sampled), mean_cell(outcome.test), f"{outcome.kept:.2f}"]
         rows.append(row)
     title = (
         f"Test {ablation.metric} of {ablation.name} with a fraction of the frequencies; "
@@ -76,13 +76,13 @@ def records(ablation: Ablation) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     metric = ablation.metric
     writer.writerow(
-        ["variant", *settings, "parameters", "kept", "seed", f"test_{metric}", f"drawn_{metric}"]
+        ["variant", *settings, "parameters", "kept", "seed", f"test_{metric}", f"sampled_{metric}"]
     )
     for outcome in ablation.outcomes:
         values = [outcome.model.get(name, "") for name in settings]
         common = [outcome.variant.name, *values, outcome.parameters, outcome.kept]
-        for seed, test, drawn in zip(ablation.seeds, outcome.test, outcome.drawn, strict=True):
-            writer.writerow([*common, seed, test, drawn])
+        for seed, test, sampled in zip(ablation.seeds, outcome.test, outcome.sampled, strict=True):
+            writer.writerow([*common, seed, test, sampled])
     return stream.getvalue()
 
 
@@ -100,7 +100,7 @@ def frequency_curves(ablation: Ablation) -> list[Series]:
     def series(draw: str, everywhere: bool) -> Series:
         own = [o for o in ablation.outcomes if o.model.get("frequency_draw") == draw]
         chosen = [*full, *own]
-        found = [mean_and_deviation(o.test if everywhere else o.drawn) for o in chosen]
+        found = [mean_and_deviation(o.test if everywhere else o.sampled) for o in chosen]
         return Series(
             draw,
             everywhere,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,17 @@ import numpy as np
 from eigenformer.config import ConfigError, RunConfig, load_preset, merge, networks, presets
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.workspace import Workspace
-from eigenformer.experiments.budget import StepTimes, fit_schedule, measure_times
+from eigenformer.experiments.budget import fit_schedule
+from eigenformer.experiments.cost import measure_costs
 from eigenformer.experiments.sweep import SweepRun, Variant, sweep
-from eigenformer.files import write_atomic
 from eigenformer.models import comparable
 from eigenformer.nearest import unknown
-from eigenformer.training.planning import DEFAULT_PRESET, plan
+from eigenformer.pools import HERE, Pool
+from eigenformer.training.planning import plan
 from eigenformer.training.run_folder import RunFolder
 
-_TIMES = "times.json"
+_OWN_DATA = "zinc"
+"""The benchmark whose presets are used for the user's own data: all networks have one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,7 @@ def compare(
     out: str | Path,
     wanted: Mapping[str, Any],
     hours: float | None = None,
-    side_by_side: int = 1,
+    pool: Pool = HERE,
     workspace: Workspace | None = None,
 ) -> Comparison:
     """Trains and tests networks on the same data. Existing runs are reused or resumed.
@@ -100,7 +101,7 @@ def compare(
         hours: Processor hours per run. The number of epochs is then chosen so that the schedule
             ends when they are used up. If None, all runs have the epochs in ``wanted``, or their
             preset's.
-        side_by_side: The number of runs to train at the same time.
+        pool: Where to train: how many runs at the same time, here or on a cluster.
         workspace: The folders of raw files and prepared graphs (default: from the environment).
     """
     workspace = workspace or Workspace.resolve()
@@ -110,7 +111,7 @@ def compare(
     variants = [_variant(name, dataset, base, workspace) for name in names]
     if hours is not None:
         variants = _with_schedules(variants, base, hours, Path(out), workspace)
-    runs = list(sweep(base, variants, seeds, out, workspace, _folder, side_by_side))
+    runs = list(sweep(base, variants, seeds, out, workspace, _folder, pool))
     groups = [runs[i : i + len(seeds)] for i in range(0, len(runs), len(seeds))]
     first = runs[0]
     return Comparison(
@@ -130,7 +131,7 @@ def _folder(config: RunConfig, data: Any, variant: Variant) -> str:
 
 def _variant(name: str, dataset: str, base: Mapping[str, Any], workspace: Workspace) -> Variant:
     """Returns the settings of a network, or of a preset, on this data."""
-    data = dataset if dataset in BENCHMARKS else DEFAULT_PRESET
+    data = dataset if dataset in BENCHMARKS else _OWN_DATA
     if name in presets():
         return Variant(name, {"preset": name})
     if name not in networks():
@@ -152,37 +153,19 @@ def _with_schedules(
     out: Path,
     workspace: Workspace,
 ) -> list[Variant]:
-    """Returns the variants with the schedules that fit. Times that were measured are kept."""
-    known, scheduled = _read_times(out), []
-    out.mkdir(parents=True, exist_ok=True)
+    """Returns the variants with the schedules that fit. Costs that were measured are kept."""
+    costs, scheduled = measure_costs(base, variants, out, workspace), []
     for variant in variants:
-        config, data = plan(merge(base, variant.settings), workspace)
-        if variant.name not in known:
-            workspace.reporter.say(f"measuring {variant.name} ...")
-            known[variant.name] = measure_times(config, data)
-            content = {name: asdict(times) for name, times in known.items()}
-            write_atomic(out / _TIMES, json.dumps(content, indent=1).encode())
-        graphs = len(data.splits["train"])
-        training = fit_schedule(config.training, known[variant.name], graphs, 3600 * hours)
+        config, _ = plan(merge(base, variant.settings), workspace)
+        training = fit_schedule(config.training, costs[variant.name], 3600 * hours)
         workspace.reporter.say(
-            f"{variant.name}: {known[variant.name].step:.3f} processor seconds per step, "
-            f"{training.epochs} epochs"
+            f"{variant.name}: {training.epochs} epochs"
             + (f" of {training.epoch_steps} steps" if training.epoch_steps else "")
         )
         names = ("epochs", "warmup_epochs", "epoch_steps")
         settings = {"training": {name: getattr(training, name) for name in names}}
         scheduled.append(Variant(variant.name, merge(variant.settings, settings)))
     return scheduled
-
-
-def _read_times(out: Path) -> dict[str, StepTimes]:
-    try:
-        content = json.loads((out / _TIMES).read_text("utf-8"))
-        return {name: StepTimes(**times) for name, times in content.items()}
-    except FileNotFoundError:
-        return {}
-    except (ValueError, TypeError, AttributeError):
-        raise ConfigError(f"{out / _TIMES}: damaged; delete it to measure again") from None
 
 
 def _entry(runs: Sequence[SweepRun]) -> Entry:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from lightning.pytorch.callbacks import Callback
@@ -25,11 +25,8 @@ from eigenformer.training.planning import plan
 from eigenformer.training.starting import new_model
 from eigenformer.training.trainer import limited_threads, make_trainer, quiet
 
-Equal = Literal["time", "epochs"]
-"""What the runs of a comparison have in common."""
-
 COSTS = "costs.json"
-_STEPS, _WARM_UP = 12, 2  # how many steps to take, and how many of them are not measured
+_STEPS, _WARM_UP = 24, 2  # how many steps to take, and how many of them are not measured
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class Cost:
     """Processor seconds of the parts of an epoch. On a GPU, seconds on the clock.
 
     Args:
-        step: One training step: the median of a few.
+        step: One training step: the mean of a few.
         validation: One validation, with the recomputation of statistics.
         steps: The number of steps per epoch.
     """
@@ -52,53 +49,14 @@ class Cost:
         return self.steps * self.step + self.validation
 
 
-@dataclass(frozen=True)
-class Budget:
-    """How long each run of a comparison may take.
-
-    Args:
-        epochs: The number of epochs of the first variant.
-        minutes: The processor minutes of every run, instead.
-        equal: Whether all runs have the same ``time``, or the same number of ``epochs``.
-    """
-
-    epochs: int
-    minutes: float | None = None
-    equal: Equal = "time"
-
-    def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise ConfigError(f"epochs: must be at least 1, got {self.epochs}")
-        if self.minutes is not None and not 0 < self.minutes < float("inf"):
-            raise ConfigError(f"minutes: must be positive, got {self.minutes}")
-        if self.minutes is not None and self.equal == "epochs":
-            raise ConfigError("minutes: runs of equal epochs take unequal times; use epochs")
-
-    def shared(self, costs: Mapping[str, Cost]) -> dict[str, int]:
-        """Returns the number of epochs of each variant, given their costs by name, in order."""
-        if self.equal == "epochs":
-            return dict.fromkeys(costs, self.epochs)
-        first = next(iter(costs.values()))
-        seconds = self.epochs * first.epoch if self.minutes is None else 60 * self.minutes
-        # Rounded, not cut: a cost that is measured one percent higher is not one epoch less.
-        epochs = {name: round(seconds / cost.epoch) for name, cost in costs.items()}
-        for name, count in epochs.items():
-            if not count:
-                raise ConfigError(
-                    f"{seconds / 60:.2g} minutes are too short for an epoch of {name}, which "
-                    f"takes {costs[name].epoch / 60:.2g}"
-                )
-        return epochs
-
-
 def measure_cost(config: RunConfig, data: TrainingData) -> Cost:
     """Measures a few steps of a real training, with its validations, in one process."""
     config = config.replace(devices=1, machines=1)
     model, target, _ = new_model(config, data.target, data.targets("train"))
     size = config.training.batch_size
-    module = GraphDataModule(data.dataset("train"), data.dataset("val"), None, size, config.seed)
-    task, clock = TrainingModule(model, target, config.training, config.seed), _Clock()
-    steps = len(module.train_dataloader())
+    graphs = GraphDataModule(data.dataset("train"), data.dataset("val"), None, size, config.seed)
+    module, clock = TrainingModule(model, target, config.training, config.seed), _Clock()
+    steps = len(graphs.train_dataloader())
     with quiet(), limited_threads(config.threads):
         trainer = make_trainer(
             config,
@@ -107,8 +65,9 @@ def measure_cost(config: RunConfig, data: TrainingData) -> Cost:
             limit_train_batches=_STEPS,
             enable_checkpointing=False,
         )
-        trainer.fit(task, datamodule=module)
-    step = statistics.median(clock.steps[_WARM_UP:])
+        trainer.fit(module, datamodule=graphs)
+    # The mean, because batches differ in size.
+    step = statistics.mean(clock.steps[_WARM_UP:] or clock.steps)
     return Cost(step, statistics.median(clock.validations), steps)
 
 
@@ -121,16 +80,27 @@ def measure_costs(
     epochs. Only those that are missing there are measured.
     """
     file = Path(out) / COSTS
-    known = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    known = _read(file)
     for variant in variants:
         if variant.name in known:
             continue
         cost = measure_cost(*plan(merge(base, variant.settings), workspace))
-        known[variant.name] = asdict(cost)
+        known[variant.name] = cost
         workspace.reporter.say(f"{variant.name}: {1000 * cost.step:.0f} ms per step")
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(file, f"{json.dumps(known, indent=1)}\n".encode())
-    return {variant.name: Cost(**known[variant.name]) for variant in variants}
+        content = {name: asdict(cost) for name, cost in known.items()}
+        write_atomic(file, f"{json.dumps(content, indent=1)}\n".encode())
+    return {variant.name: known[variant.name] for variant in variants}
+
+
+def _read(file: Path) -> dict[str, Cost]:
+    try:
+        content = json.loads(file.read_text("utf-8"))
+        return {name: Cost(**cost) for name, cost in content.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, AttributeError):
+        raise ConfigError(f"{file}: damaged; delete it to measure again") from None
 
 
 class _Clock(Callback):

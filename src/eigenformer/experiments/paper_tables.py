@@ -98,6 +98,8 @@ def _why_not(run: Run) -> str | None:
         return "not the preset's data"
     if summary.get("limit") is not None or summary.get("size") is not None:
         return "only part of the graphs"
+    if summary.get("differences"):
+        return "not the paper's graphs"
     if not isinstance(summary.get("test"), int | float):
         return "no test result"
     measured = ("seconds_per_epoch", "peak_memory_mb", "threads", "processes")

@@ -10,11 +10,14 @@ from typing import Any
 from eigenformer.config import RunConfig, load_preset, merge
 from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.ablation import base_settings
-from eigenformer.experiments.cost import Budget, Cost, Equal, measure_costs
+from eigenformer.experiments.budget import Budget, Equal
+from eigenformer.experiments.cost import Cost, measure_costs
 from eigenformer.experiments.ingredients import PartVariant, part_variants
 from eigenformer.experiments.sweep import SweepRun, Variant, sweep
 from eigenformer.training.loading import TrainingData
-from eigenformer.training.planning import DEFAULT_PRESET
+
+_OWN_DATA = "zinc"
+"""The preset whose ingredients are switched for the user's own data."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ def ablate_parts(
     """
     workspace = workspace or Workspace.resolve()
     base = base_settings(name, wanted)
-    preset = load_preset(base.pop("preset", DEFAULT_PRESET))
+    preset = load_preset(base.pop("preset", _OWN_DATA))
     training = dict(base.pop("training", {}))
     epochs = training.pop("epochs", preset.original().training.epochs)
     base = merge(base, {"training": training})

@@ -32,8 +32,8 @@ def reproduce(
     """
     workspace = workspace or Workspace.resolve()
     reporter = workspace.reporter
-    record = load_preset(preset)
-    base = merge({"data": {"dataset": record.dataset}}, {**wanted, "preset": preset})
+    chosen = load_preset(preset)
+    base = merge({"data": {"dataset": chosen.dataset}}, {**wanted, "preset": preset})
     results = []
     for run in sweep(
         *(base, [Variant("", {})], seeds, out, workspace),
@@ -46,16 +46,17 @@ def reproduce(
     percent = 100 if run.summary["metric"] in ("accuracy", "weighted_accuracy") else 1
     mean, deviation = mean_and_deviation([percent * result for result in results])
     count = "1 seed" if len(results) == 1 else f"{len(results)} seeds"
-    full = record.original().training.epochs
+    full = chosen.original().training.epochs
     shortened = config.training.epochs != full or config.data.limit is not None
     note = "; not the paper's full schedule" if shortened else ""
-    note += f"; a variant of the paper's {record.variant_of}" if record.variant_of else ""
-    if config.model.kind != record.model.kind:
+    note += "; not the paper's graphs" if run.summary.get("differences") else ""
+    note += f"; a variant of the paper's {chosen.variant_of}" if chosen.variant_of else ""
+    if config.model.kind != chosen.model.kind:
         note += f"; not the paper's network: {config.model.title}"
-    elif not has_model_of(config, record):
+    elif not has_model_of(config, chosen):
         note += "; other settings than the preset's"
     shown = f"{format_result(mean, deviation, 4)} ({count}{note})"
-    paper = record.paper
+    paper = chosen.paper
     if paper is None:
         return f"{preset}: test {run.summary['metric']} {shown}"
     return f"{preset}: test {paper.metric} {shown}; the paper: {paper.result} (1 run)"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from eigenformer.config import ConfigError, RunConfig, merge
 from eigenformer.data.workspace import Workspace
+from eigenformer.pools import HERE, Pool
 from eigenformer.reporting import Reporter, TerminalReporter
 from eigenformer.training.loading import TrainingData
 from eigenformer.training.loop import Interrupted, resume_run, start_run
@@ -73,7 +73,7 @@ def sweep(
     out: str | Path,
     workspace: Workspace | None = None,
     name: FolderName = folder_name,
-    side_by_side: int = 1,
+    pool: Pool = HERE,
 ) -> Iterator[SweepRun]:
     """Trains every variant for every seed, and yields each run when it is finished.
 
@@ -86,14 +86,14 @@ def sweep(
         out: The folder of the run folders.
         workspace: The folders of raw files and prepared graphs (default: from the environment).
         name: A function that returns the name of a run folder.
-        side_by_side: The number of runs to train at the same time, each in its own process. They
-            write their messages to a file beside the run folder.
+        pool: Where to train. Runs that are trained at the same time, each in its own process, write
+            their messages to a file beside the run folder.
     """
     workspace = workspace or Workspace.resolve()
     _check(base, variants, seeds)
     jobs = [(variant, seed) for variant in variants for seed in seeds]
-    if side_by_side > 1:
-        _train_apart(base, jobs, Path(out), workspace, name, side_by_side)
+    if pool != HERE:
+        _train_apart(base, jobs, Path(out), workspace, name, pool)
     for number, (variant, seed) in enumerate(jobs, 1):
         settings = _settings(base, variant, seed)
         config, data = plan(settings, workspace)
@@ -115,7 +115,7 @@ def _train_apart(
     out: Path,
     workspace: Workspace,
     name: FolderName,
-    count: int,
+    pool: Pool,
 ) -> None:
     """Trains several runs at the same time, so that each is finished when it is asked for."""
     planned = []
@@ -123,29 +123,24 @@ def _train_apart(
         settings = _settings(base, variant, seed)
         config, data = plan(settings, workspace)
         planned.append((settings, out / name(config, data, variant)))
-    folders = workspace.raw_dir, workspace.cache_dir
-    # A new interpreter per process: a copy of this one would share PyTorch's threads.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, context, _end_with_parent) as pool:
-        waiting = {pool.submit(_train_here, *job, *folders): job[1] for job in planned}
-        workspace.reporter.say(f"{len(waiting)} runs, {count} at a time; messages: {out}/*.log")
+    apart = replace(workspace, workers=1, reporter=TerminalReporter())
+    with pool.open(_end_with_parent) as workers:
+        waiting = {workers.submit(_train_here, *job, apart): job[1] for job in planned}
+        workspace.reporter.say(f"{len(waiting)} runs, {pool.size} at a time; messages: {out}/*.log")
         try:
             for done in as_completed(waiting):
                 done.result()
                 workspace.reporter.say(f"finished: {waiting[done]}")
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            workers.shutdown(cancel_futures=True)
             raise
 
 
-def _train_here(
-    settings: dict[str, Any], folder: Path, raw_dir: Path | None, cache_dir: Path
-) -> None:
+def _train_here(settings: dict[str, Any], folder: Path, workspace: Workspace) -> None:
     """Trains one run in a process of its own."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     messages = folder.with_name(f"{folder.name}.log")
     with messages.open("a", encoding="utf-8") as log, redirect_stdout(log), redirect_stderr(log):
-        workspace = Workspace.resolve(raw_dir, cache_dir, 1, TerminalReporter())
         finish_run(folder, *plan(settings, workspace), workspace.reporter)
 
 

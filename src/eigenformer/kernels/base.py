@@ -226,12 +226,12 @@ class AttentionKernel(ABC):
             importance: f, ``[Σk, filters]``, from :meth:`importances`.
         """
         g, filtered = self.graphs, []
-        entries = [n * k for n, k in zip(g.sizes, g.frequencies, strict=True)]
+        entries = [n * k for n, k in zip(g.sizes, g.num_frequencies, strict=True)]
         by_graph = (
             g.sizes,
             g.eigenvectors.split(entries),
             values.split(list(g.sizes)),
-            importance.split(list(g.frequencies)),
+            importance.split(list(g.num_frequencies)),
         )
         for n, u, x, f in zip(*by_graph, strict=True):
             modes = torch.einsum("ik,ifc->kfc", u.view(n, -1), x) * f[..., None]

@@ -60,7 +60,7 @@ class PaddedGraphs:
 
         This holds for any size, also in ``torch.export``.
         """
-        n, k = self.width, self.graphs.frequencies[0]
+        n, k = self.width, self.graphs.num_frequencies[0]
         device = self.graphs.eigenvalues.device
         self.present = torch.ones(1, n, dtype=torch.bool, device=device)
         self.node = torch.arange(n, device=device)
@@ -71,12 +71,12 @@ class PaddedGraphs:
         """Fills the tensors; returns the place of each graph's first node, -1 if not a member."""
         graphs, device = self.graphs, self.graphs.eigenvalues.device
         members = on_device(self.members, device)
-        entries = [n * k for n, k in zip(graphs.sizes, graphs.frequencies, strict=True)]
-        counts = (graphs.sizes, graphs.frequencies, entries)
+        entries = [n * k for n, k in zip(graphs.sizes, graphs.num_frequencies, strict=True)]
+        counts = (graphs.sizes, graphs.num_frequencies, entries)
         node, value, entry = (self._starts(c)[members, None] for c in counts)
         n, k = (on_device(c, device)[members, None] for c in counts[:2])
         column = torch.arange(self.width, device=device)
-        rank = torch.arange(max(graphs.frequencies[g] for g in self.members), device=device)
+        rank = torch.arange(max(graphs.num_frequencies[g] for g in self.members), device=device)
         self.present = column < n
         in_spectrum = rank < k
         self.node = (node + column * self.present).flatten()

@@ -31,15 +31,14 @@ class _SplitProducts(torch.autograd.Function):
         (q_upper, q_lower), (k_upper, k_lower) = _halves(queries), _halves(keys)
         total = queries.new_zeros(*queries.shape[:-1], keys.size(-2))
         rest = torch.zeros_like(total)
-        for c in range(queries.size(-1)):
-            product = q_upper[..., c, None] * k_upper[..., None, :, c]
-            with_it = total + product
-            part = with_it - total
-            rest += (total - (with_it - part)) + (product - part)
-            total = with_it
-        for left, right in ((q_upper, k_lower), (q_lower, k_upper), (q_lower, k_lower)):
-            rest += left @ right.mT
-        return total + rest
+        for left, right in ((q_upper, k_upper), (q_upper, k_lower), (q_lower, k_upper)):
+            for c in range(queries.size(-1)):
+                product = left[..., c, None] * right[..., None, :, c]
+                with_it = total + product
+                part = with_it - total
+                rest += (total - (with_it - part)) + (product - part)
+                total = with_it
+        return total + (rest + q_lower @ k_lower.mT)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:

@@ -13,6 +13,7 @@ from torch_geometric.nn import global_add_pool, global_mean_pool
 from typing_extensions import Self
 
 from eigenformer.config import ModelConfig, NetworkConfig
+from eigenformer.descriptor_encoder import DescriptorEncoder
 from eigenformer.encoders import FeatureEncoder, checked_features
 from eigenformer.options import Backend
 
@@ -33,6 +34,7 @@ class Model(nn.Module):
     node_encoder: FeatureEncoder
     edge_encoder: FeatureEncoder | None
     head: nn.Module
+    descriptor_encoder: DescriptorEncoder | None
 
     backend: Backend = "auto"
     """How spectrum-aware attention is computed, in networks that have it. Not saved."""
@@ -40,6 +42,24 @@ class Model(nn.Module):
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.config = cast(ModelConfig, config)  # a new network adds its settings to ModelConfig
+        self.descriptor_encoder = (
+            DescriptorEncoder(config.num_descriptors, config.hidden_dim, config.dropout)
+            if config.num_descriptors
+            else None
+        )
+
+    @property
+    def head_width(self) -> int:
+        """Width of what the head sees: the pooled nodes, and beside them the descriptors."""
+        return self.config.hidden_dim * (1 if self.descriptor_encoder is None else 2)
+
+    def join(self, pooled: Tensor, batch: Data | None) -> Tensor:
+        """Returns the pooled nodes with the descriptors of the graphs, for the head."""
+        if self.descriptor_encoder is None:
+            return pooled
+        if batch is None:
+            raise ValueError("the model needs the descriptors of the graphs")
+        return torch.cat([pooled, self.descriptor_encoder(batch, len(pooled))], 1)
 
     @property
     def needs_spectrum(self) -> bool:
@@ -134,3 +154,8 @@ class Model(nn.Module):
         if not isinstance(model, cls):
             raise TypeError(f"{folder}: contains {type(model).__name__}, not {cls.__name__}")
         return model
+
+
+def no_spectral_attention(model: Model) -> str:
+    """Returns the error message for a network without the attention that was asked for."""
+    return f"{model.config.title}: has no spectrum-aware attention; use an Eigenformer"

@@ -22,7 +22,7 @@ from eigenformer.kernels import AttentionKernel, Backend, Request, make_kernel
 from eigenformer.layer import DegreeScaler, EigenformerLayer
 from eigenformer.models.base import Model, Parts
 from eigenformer.node_potentials import NodePotentials
-from eigenformer.parts import Part, make_head
+from eigenformer.parts import Part, describe, make_head
 from eigenformer.ragged import Checked, RaggedGraphs
 
 
@@ -120,11 +120,13 @@ class Eigenformer(Model):
             first, *others = (cast(EigenformerLayer, layer).norms for layer in self.layers)
             for norms in others:  # the last layer may have one
                 for norm, shared in zip(norms, first, strict=False):
-                    norm.weight, norm.bias = shared.weight, shared.bias
+                    for name, parameter in shared.named_parameters():
+                        owner, _, own = name.rpartition(".")
+                        setattr(norm.get_submodule(owner), own, parameter)
         self.head = (
-            make_head(d, config.out_channels, config.head_layers)
+            make_head(self.head_width, config.out_channels, config.head_layers)
             if head is None
-            else head(d, config.out_channels)
+            else head(self.head_width, config.out_channels)
         )
 
     @classmethod
@@ -138,9 +140,21 @@ class Eigenformer(Model):
             )
         return cls(config, backend)
 
+    def described(self) -> dict[str, tuple[str, ...]]:
+        """Returns the exchangeable parts in words, line by line; empty for a missing part."""
+        first = cast(EigenformerLayer, self.layers[0])  # all layers are alike
+        return {**first.described(), "head": describe(self.head)}
+
     def parts(self) -> Parts:
         """Returns all trainable parameters by their purpose, each once."""
-        names = ("node_encoder", "edge_encoder", "input_norm", "node_potentials", "head")
+        names = (
+            "node_encoder",
+            "edge_encoder",
+            "input_norm",
+            "node_potentials",
+            "head",
+            "descriptor_encoder",
+        )
         modules = {name: getattr(self, name) for name in (*names, "degree_scaler")}
         own = {name: [*m.parameters()] if m is not None else [] for name, m in modules.items()}
         layers: Parts = {}
@@ -151,6 +165,7 @@ class Eigenformer(Model):
         return self.completed(
             {
                 "encoders": [*own["node_encoder"], *own["edge_encoder"], *own["input_norm"]],
+                "descriptors": own["descriptor_encoder"],
                 "node potentials": own["node_potentials"],
                 **layers,
                 "head": own["head"],
@@ -184,29 +199,32 @@ class Eigenformer(Model):
             return_attention: Whether to also return the attention as ``attention[layer][graph]``,
                 each ``[heads, n, n]``.
         """
-        x, edge_attr, graphs = self._prepare(batch)
+        x, edge_attr, kernel = self._inputs(batch)
         if not return_attention:
-            return self.predict(x, edge_attr, graphs)
+            return self.predict(x, edge_attr, kernel, batch)
         attention: list[list[Tensor]] = []
-        return self.predict(x, edge_attr, graphs, attention), attention
+        return self.predict(x, edge_attr, kernel, batch, attention), attention
 
     def predict(
         self,
         x: Tensor,
         edge_attr: Tensor | None,
-        graphs: AttentionKernel,
+        kernel: AttentionKernel,
+        batch: Data | None = None,
         attention: list[list[Tensor]] | None = None,
     ) -> Tensor:
-        """Predicts from raw features and a prepared kernel, without checking them.
+        """Predicts from raw features and a kernel, without checking them.
 
-        If ``attention`` is given, the attention of each layer is appended to it.
+        The batch is only needed for descriptors beside the graph. If ``attention`` is given, the
+        attention of each layer is appended to it.
         """
-        embedding = self._represent(x, edge_attr, graphs, attention)
-        return self.head(embedding.nodes if embedding.graphs is None else embedding.graphs)
+        embedding = self._represent(x, edge_attr, kernel, attention)
+        pooled = embedding.graphs
+        return self.head(embedding.nodes if pooled is None else self.join(pooled, batch))
 
     def embed(self, batch: Data) -> Embedding:
         """Returns the representations of graphs and nodes before the head."""
-        return self._represent(*self._prepare(batch))
+        return self._represent(*self._inputs(batch))
 
     def check(self, batch: Data) -> Data:
         result = copy.copy(batch)
@@ -216,7 +234,7 @@ class Eigenformer(Model):
         return result
 
     @torch.compiler.disable
-    def _prepare(self, batch: Data) -> tuple[Tensor, Tensor | None, AttentionKernel]:
+    def _inputs(self, batch: Data) -> tuple[Tensor, Tensor | None, AttentionKernel]:
         """Returns what does not depend on the weights: the checked features and the kernel."""
         graphs = RaggedGraphs.from_data(batch, self.dtype)
         x, edge_attr = self.features(batch, graphs.node_graph)
@@ -232,31 +250,31 @@ class Eigenformer(Model):
         self,
         x: Tensor,
         edge_attr: Tensor | None,
-        graphs: AttentionKernel,
+        kernel: AttentionKernel,
         attention: list[list[Tensor]] | None = None,
     ) -> Embedding:
         x = self.node_encoder(x)
         edges = None
         if self.edge_encoder is not None and edge_attr is not None:
-            edges = Edges.encode(self.edge_encoder, edge_attr, graphs.graphs)
+            edges = Edges.encode(self.edge_encoder, edge_attr, kernel.graphs)
         if self.node_potentials is not None:
-            x = self.node_potentials(x, graphs)
+            x = self.node_potentials(x, kernel)
         if self.input_norm is not None:
             x = self.input_norm(x)
         scaler = self.degree_scaler
-        scale = None if scaler is None else scaler.scale(graphs.graphs.degrees)
+        scale = None if scaler is None else scaler.scale(kernel.graphs.degrees)
         layers: list[Any] = [*self.layers]
         attentions = [layer.attention for layer in layers]
         filters: list[Any] = [None] * len(layers)
         with torch.autocast(x.device.type, enabled=False):  # as for the attention itself
-            tables = graphs.tables([(a.phi1, a.phi2) for a in attentions])
+            tables = kernel.tables([(a.phi1, a.phi2) for a in attentions])
             if self.config.filters:
                 phis = [layer.filters.phi for layer in layers]
-                filters = graphs.importances(phis, self.config.filters)
+                filters = kernel.importances(phis, self.config.filters)
         for layer, table, importance in zip(layers, tables, filters, strict=True):
-            x = layer(x, graphs, edges, scale, attention is not None, table, importance)
+            x = layer(x, kernel, edges, scale, attention is not None, table, importance)
             if attention is not None:
                 x, weights = x
                 attention.append(weights)
-        structure = graphs.graphs
-        return Embedding(self.pool(x, structure.node_graph, structure.num_graphs), x)
+        graphs = kernel.graphs
+        return Embedding(self.pool(x, graphs.node_graph, graphs.num_graphs), x)

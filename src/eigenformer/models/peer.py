@@ -27,6 +27,7 @@ class Inputs:
         edges: Their encoded features, ``[M, d]``; None if the network encodes none.
         node_graph: The graph of each node, ``[Σn]``.
         sizes: The number of nodes per graph.
+        batch: The batch itself.
     """
 
     x: Tensor
@@ -34,6 +35,7 @@ class Inputs:
     edges: Tensor | None
     node_graph: Tensor
     sizes: tuple[int, ...]
+    batch: Data
 
 
 class Peer(Model):
@@ -61,7 +63,9 @@ class Peer(Model):
             else None
         )
         self.encoding = None if encoding is None else build_encoding(encoding)
-        self.head = make_head(d, config.out_channels, config.head_layers, config.head_narrows)
+        self.head = make_head(
+            self.head_width, config.out_channels, config.head_layers, config.head_narrows
+        )
 
     def encode(self, batch: Data) -> Inputs:
         """Checks and encodes a batch."""
@@ -77,7 +81,7 @@ class Peer(Model):
         edges = None
         if self.edge_encoder is not None and edge_attr is not None:
             edges = self.edge_encoder(edge_attr).to(self.dtype)
-        return Inputs(x, edge_index, edges, node_graph, sizes)
+        return Inputs(x, edge_index, edges, node_graph, sizes, batch)
 
     @property
     def node_device(self) -> torch.device:
@@ -87,4 +91,4 @@ class Peer(Model):
     def decode(self, x: Tensor, inputs: Inputs) -> Tensor:
         """Predicts from the last nodes, ``[Σn, d]``, in the order of the batch."""
         pooled = self.pool(x, inputs.node_graph, len(inputs.sizes))
-        return self.head(x if pooled is None else pooled)
+        return self.head(x if pooled is None else self.join(pooled, inputs.batch))

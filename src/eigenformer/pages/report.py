@@ -11,7 +11,9 @@ from markupsafe import Markup
 
 from eigenformer.analysis.curves import metric_name
 from eigenformer.analysis.run_report import Comparison, Example, RunReport
+from eigenformer.analysis.trust import Trust
 from eigenformer.config import EigenformerConfig, RunConfig, load_preset
+from eigenformer.data.preparation import not_the_papers
 from eigenformer.experiments.paper_tables import format_result
 from eigenformer.pages.charts import Line, line_chart, scatter_chart, small_multiples
 from eigenformer.pages.graph_svg import graph_svg
@@ -74,6 +76,8 @@ def _notices(report: RunReport) -> list[str]:
         notices.append(f"Only {config.data.limit} graphs of each split were used.")
     if (size := getattr(config.data, "size", None)) is not None:
         notices.append(f"Only {size} graphs were generated.")
+    if found := summary.get("differences"):
+        notices.append(f"The graphs are {not_the_papers(summary['dataset'], found)}.")
     preset = load_preset(config.preset)
     full = preset.original()
     if report.comparison and config.training.epochs != full.training.epochs:
@@ -179,8 +183,23 @@ def _test(report: RunReport) -> dict[str, Any] | None:
     return {
         "scatter": None if pairs is None else scatter_chart(pairs, "true", "predicted"),
         "hint": hint,
+        "trust": _trust(report.test.trust),
         "examples": [_example(report.target, example) for example in report.test.examples],
     }
+
+
+def _trust(trust: Trust) -> dict[str, Markup]:
+    """Draws what the model promises beside what came true."""
+    charts = {}
+    for found, caption, promised, measured in (
+        (trust.coverage, "Intervals that contain the truth", "level", "share of test graphs"),
+        (trust.frequencies, "Probabilities that came true", "probability", "frequency"),
+    ):
+        if found is not None:
+            ends = np.array([0.0, 1.0])
+            lines = [Line(measured, found[:, 0], found[:, 1]), Line("ideal", ends, ends)]
+            charts[caption] = line_chart(lines, promised, caption)
+    return charts
 
 
 def _example(target: Target, example: Example) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.utils import coalesce, remove_self_loops
 
-from eigenformer.config import EncoderSpec, EncodingSpec, ModelConfig
+from eigenformer.config import EncodingSpec, ModelConfig
+from eigenformer.encoders import build_encoder
 from eigenformer.spectrum import LaplacianSpectrum
 from eigenformer.speed.setups import WORKLOADS, Setup, Workload
 
@@ -80,15 +80,5 @@ def _add_features(graph: Data, config: ModelConfig) -> None:
         ("x", config.node_encoder, graph.num_nodes or 0),
         ("edge_attr", config.edge_encoder, graph.num_edges),
     ):
-        if graph.get(name) is None:
-            graph[name] = _random_features(spec, rows)
-
-
-def _random_features(spec: EncoderSpec | None, rows: int) -> Any:
-    if spec is None or spec.kind == "ones":
-        return None
-    if spec.kind == "embedding":
-        return torch.randint(1, spec.num_types, (rows,))
-    if spec.kind == "categorical":
-        return torch.stack([torch.randint(size, (rows,)) for size in spec.sizes], 1)
-    return torch.rand(rows, spec.in_channels)
+        if graph.get(name) is None and spec is not None:
+            graph[name] = build_encoder(spec, 1).example(rows)

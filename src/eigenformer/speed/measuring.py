@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch_geometric.data import Batch, Data
@@ -78,7 +79,7 @@ def measure_here(setup: Setup) -> Measurement:
     if setup.nodes is None:
         step(Batch.from_data_list(graphs.to_data_list()[:2]).to(device))
     parameters = sum(p.numel() for p in model.parameters())
-    if device.type == "cuda":
+    if device.type != "cpu":
         step(batch)  # compiles the kernels for these sizes
         return _on_gpu(lambda: step(batch), setup.repeats, parameters, device)
     before = _memory("VmRSS")
@@ -97,20 +98,29 @@ def measure_here(setup: Setup) -> Measurement:
 def _on_gpu(
     step: Callable[[], None], repeats: int, parameters: int, device: torch.device
 ) -> Measurement:
-    """Measures with the GPU's own events and the counters of PyTorch's allocator."""
+    """Measures with the GPU's own events and the counters of PyTorch's allocator.
+
+    Apple's have no counter of the peak: there, the memory is NaN.
+    """
     found = []
+    cuda = device.type == "cuda"
+    gpu: Any = torch.cuda if cuda else torch.mps
+    new_event: Any = torch.cuda.Event if cuda else torch.mps.event.Event
+    if device.index is not None:
+        torch.cuda.set_device(device)  # events belong to the current one
     for _ in range(repeats):
-        torch.cuda.synchronize(device)
-        torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        gpu.synchronize()
+        if cuda:
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+        begin, end = (new_event(enable_timing=True) for _ in range(2))
         cpu, wall = time.process_time(), time.perf_counter()
         begin.record()
         step()
         end.record()
-        torch.cuda.synchronize(device)
+        gpu.synchronize()
         times = time.process_time() - cpu, time.perf_counter() - wall
-        memory = (torch.cuda.max_memory_allocated(device) - before) / 2**20
+        memory = (torch.cuda.max_memory_allocated() - before) / 2**20 if cuda else math.nan
         found.append(Measurement(*times, memory, parameters, begin.elapsed_time(end) / 1e3))
     return reduce(Measurement.best, found)
 

@@ -11,6 +11,7 @@ from eigenformer.config import ConfigError
 from eigenformer.config.settings import kinds_of
 from eigenformer.nearest import unknown
 from eigenformer.targets.base import LOWER_IS_BETTER, Target, TargetLevel
+from eigenformer.targets.calibration import Calibration
 from eigenformer.targets.classes import ClassTarget
 from eigenformer.targets.labels import LabelTarget, are_labels
 from eigenformer.targets.numbers import NumberTarget
@@ -18,6 +19,7 @@ from eigenformer.targets.numbers import NumberTarget
 __all__ = [
     "KINDS",
     "LOWER_IS_BETTER",
+    "Calibration",
     "ClassTarget",
     "LabelTarget",
     "NumberTarget",

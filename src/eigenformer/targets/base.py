@@ -63,6 +63,8 @@ class Target(Settings):
     """Whether the cells of a table are words, which are numbered."""
     one_column: ClassVar[tuple[str, ...]] = ()
     """The kinds that take exactly one column of a table."""
+    losses: ClassVar[tuple[str, ...]] = ()
+    """The losses to choose from. The first is the default; empty if there is no choice."""
     are_shares: ClassVar[bool] = False
     """Whether predictions are probabilities. Pages draw them as bars."""
 
@@ -182,6 +184,20 @@ class Target(Settings):
         """Returns the same target with another metric; None for the default."""
         return replace(self, judged_by=metric)
 
+    def learned(self, loss: str | None = None, class_balance: bool = False) -> Self:
+        """Returns the same target with this loss.
+
+        Args:
+            loss: One of ``losses``; None for the default.
+            class_balance: Whether rare classes have larger weights.
+        """
+        if loss is not None and loss not in self.losses:
+            why = f"use one of {', '.join(self.losses)}" if self.losses else "there is no choice"
+            raise ConfigError(f"loss: '{loss}' cannot be used for {self.kind}; {why}")
+        if class_balance:
+            raise ConfigError(f"class_balance: {self.kind} has no classes")
+        return self
+
     def renumbered(self, theirs: Target, values: np.ndarray) -> np.ndarray:
         """Returns the values of another dataset with this target's class numbers.
 
@@ -249,6 +265,10 @@ class Target(Settings):
         """Converts model outputs to the user's units, or to probabilities."""
         raise NotImplementedError
 
+    def from_units(self, predictions: Tensor) -> Tensor:
+        """Converts predictions in units back to model outputs: the inverse of :meth:`in_units`."""
+        raise NotImplementedError
+
     def error(self, predictions: Tensor, targets: Tensor) -> float:
         """Returns the error of the prediction for one graph, in units.
 
@@ -265,6 +285,57 @@ class Target(Settings):
     def cells(self, row: np.ndarray) -> list[str]:
         """Returns the cells of one prediction for these columns, with all digits."""
         return [str(value) for value in row]  # NumPy writes all digits of the type
+
+    def truth_cells(self, row: np.ndarray) -> list[str]:
+        """Returns the cells of one target, for the columns :attr:`truth_names`; "" if missing."""
+        return [
+            str(value) if known else ""
+            for value, known in zip(np.atleast_1d(row), np.atleast_1d(self.known(row)), strict=True)
+        ]
+
+    @property
+    def truth_names(self) -> list[str]:
+        """The names of the columns of :meth:`truth_cells`."""
+        return list(self.column_names)
+
+    # --- intervals
+
+    def scores(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Returns how far each target is from its prediction, ``[rows, num_values]``.
+
+        NaN for missing targets. See :class:`Calibration`.
+
+        Args:
+            predictions: Predictions in units, ``[rows, *]``.
+            targets: The targets as returned by :meth:`read`.
+        """
+        raise NotImplementedError
+
+    def interval_header(self) -> list[str]:
+        """Returns the column names of :meth:`interval_cells`."""
+        raise NotImplementedError
+
+    def interval_cells(self, row: np.ndarray, bounds: np.ndarray) -> list[str]:
+        """Returns the values whose score is at most the bound, for one prediction in units."""
+        raise NotImplementedError
+
+    def covered(
+        self, predictions: np.ndarray, targets: np.ndarray, bounds: np.ndarray
+    ) -> np.ndarray:
+        """Returns the share of the known targets whose score is at most its bound, per target."""
+        scores = self.scores(predictions, targets)
+        known = np.isfinite(scores)
+        return ((scores <= bounds) & known).sum(0) / np.maximum(known.sum(0), 1)
+
+    def outcomes(
+        self, predictions: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Returns all predicted probabilities and whether each came true; None without any."""
+        return None
+
+    def single(self, column: int) -> Self | None:
+        """Returns one of several targets as a target; None if it cannot stand alone."""
+        return None
 
     def wrong(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Returns the nodes with a wrong prediction; empty if "wrong" is not defined."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from typing_extensions import Self
 
 from eigenformer.targets.base import Array, Target
 
@@ -19,7 +20,13 @@ OF_RANKS = ("auroc", "average_precision")
 
 @dataclass(frozen=True)
 class CategoryTarget(Target):
-    """The base class of classes and labels. Predictions are logits; in units, probabilities."""
+    """The base class of classes and labels. Predictions are logits; in units, probabilities.
+
+    Args:
+        balanced: Whether classes of graphs have weights, as those of nodes have.
+    """
+
+    balanced: bool = False
 
     error_name: ClassVar[str] = "cross-entropy"
     are_shares: ClassVar[bool] = True
@@ -31,8 +38,12 @@ class CategoryTarget(Target):
 
     @property
     def has_class_weights(self) -> bool:
-        """Whether rare classes have larger weights: true for node targets."""
-        return self.of_nodes
+        """Whether rare classes have larger weights: always true for node targets."""
+        return self.of_nodes or self.balanced
+
+    def learned(self, loss: str | None = None, class_balance: bool = False) -> Self:
+        super().learned(loss)
+        return replace(self, balanced=class_balance)
 
     def known(self, values: Array) -> Array:
         return values >= 0  # false for NaN
@@ -65,7 +76,7 @@ class CategoryTarget(Target):
     def mean_loss(self, sums: Tensor, counts: Tensor) -> Tensor:
         r"""Returns the loss of a batch.
 
-        For node targets, class c has the weight :math:`(V - n_c) / V` among V nodes.
+        With class weights, class c has the weight :math:`(V - n_c) / V` among V values.
         """
         if not self.has_class_weights:
             return super().mean_loss(sums, counts)

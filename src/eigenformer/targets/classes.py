@@ -117,6 +117,38 @@ class ClassTarget(CategoryTarget):
     def in_units(self, predictions: Tensor) -> Tensor:
         return predictions.softmax(1)
 
+    def from_units(self, predictions: Tensor) -> Tensor:
+        return predictions.clamp(min=1e-12).log()
+
+    def scores(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Returns the probability of all wrong classes together."""
+        targets = targets.reshape(-1)
+        right = np.take_along_axis(predictions, targets.clip(0)[:, None], 1)
+        return np.where(self.known(targets)[:, None], 1 - right, np.nan)
+
+    def outcomes(
+        self, predictions: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        targets = targets.reshape(-1)
+        known = self.known(targets)
+        happened = np.eye(self.num_outputs, dtype=bool)[targets[known]]
+        return predictions[known].reshape(-1), happened.reshape(-1)
+
+    def interval_header(self) -> list[str]:
+        return ["classes"]
+
+    def interval_cells(self, row: np.ndarray, bounds: np.ndarray) -> list[str]:
+        names = zip(self.column_names, row.tolist(), strict=True)
+        return [" or ".join(name for name, p in names if 1 - p <= bounds[0])]
+
+    def truth_cells(self, row: np.ndarray) -> list[str]:
+        place = int(np.asarray(row).reshape(-1)[0])
+        return [self.column_names[place] if place >= 0 else ""]
+
+    @property
+    def truth_names(self) -> list[str]:
+        return ["class"]
+
     def error(self, predictions: Tensor, targets: Tensor) -> float:
         known = self.known(targets)
         chosen = predictions[known].gather(1, targets[known][:, None])

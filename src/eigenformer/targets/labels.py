@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -94,6 +94,34 @@ class LabelTarget(CategoryTarget):
 
     def in_units(self, predictions: Tensor) -> Tensor:
         return predictions.sigmoid()
+
+    def from_units(self, predictions: Tensor) -> Tensor:
+        return predictions.logit(eps=1e-7)
+
+    def scores(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Returns the probability of the wrong answer."""
+        wrong = np.where(targets > 0.5, 1 - predictions, predictions)
+        return np.where(self.known(targets), wrong, np.nan)
+
+    def outcomes(
+        self, predictions: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        known = self.known(targets)
+        return predictions[known], targets[known] > 0.5
+
+    def single(self, column: int) -> Self | None:
+        if self.num_outputs == 1:
+            return None
+        return replace(self, kind="binary", num_outputs=1, names=(self.column_names[column],))
+
+    def interval_header(self) -> list[str]:
+        return [f"answers_{name}" for name in self.column_names]
+
+    def interval_cells(self, row: np.ndarray, bounds: np.ndarray) -> list[str]:
+        return [
+            " or ".join(a for a, wrong in (("no", p), ("yes", 1 - p)) if wrong <= bound)
+            for p, bound in zip(row.tolist(), bounds.tolist(), strict=True)
+        ]
 
     def error(self, predictions: Tensor, targets: Tensor) -> float:
         import torch

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
 from torchmetrics.classification import (
     MulticlassAccuracy,
@@ -15,6 +15,8 @@ from torchmetrics.classification import (
 )
 from torchmetrics.functional.classification import binary_auroc, binary_average_precision
 from torchmetrics.utilities import dim_zero_cat
+
+from eigenformer.transfer import widened
 
 # The targets are checked once when the data is read, not in every step.
 _UNCHECKED: dict[str, Any] = {"validate_args": False}
@@ -57,7 +59,7 @@ class MeanRecall(MulticlassConfusionMatrix):
     """
 
     def compute(self) -> Tensor:
-        confusion = super().compute().double()
+        confusion = widened(super().compute())
         count = confusion.sum(1)
         return (confusion.diagonal() / count)[count > 0].mean().float()
 
@@ -102,7 +104,25 @@ class MeanOverLabels(Metric):
         return torch.stack(values).mean() if values else torch.tensor(torch.nan)
 
 
-class MeanR2(Metric):
+class Sums(Metric):
+    """A metric of sums in float64, or in float32 on a device that has no float64."""
+
+    def add_sums(self, size: int, *names: str) -> None:
+        """Adds states of this size that start at 0 and are added over processes."""
+        for name in names:
+            self.add_state(name, torch.zeros(size, dtype=torch.float64), dist_reduce_fx="sum")
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> nn.Module:
+        try:
+            fn(torch.zeros(1, dtype=torch.float64))
+        except TypeError:  # a device that has no float64
+            self._defaults = {n: cast(Tensor, x).float() for n, x in self._defaults.items()}
+            for name in self._defaults:
+                setattr(self, name, getattr(self, name).float())
+        return super()._apply(fn, *args, **kwargs)
+
+
+class MeanR2(Sums):
     """The mean of the coefficients of determination of all targets.
 
     torchmetrics' own metric does not support missing targets. Constant targets are skipped.
@@ -118,18 +138,16 @@ class MeanR2(Metric):
 
     def __init__(self, num_outputs: int) -> None:
         super().__init__()
-        for name in ("count", "total", "squares", "errors"):
-            zeros = torch.zeros(num_outputs, dtype=torch.float64)
-            self.add_state(name, zeros, dist_reduce_fx="sum")
+        self.add_sums(num_outputs, "count", "total", "squares", "errors")
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
         """Adds predictions and targets, both ``[rows, targets]``, NaN for missing targets."""
         missing = targets.isnan()
         self.count += (~missing).sum(0)
-        self.total += targets.double().nansum(0)
-        self.squares += targets.double().square().nansum(0)
+        self.total += widened(targets).nansum(0)
+        self.squares += widened(targets).square().nansum(0)
         # A missing target has no error. A NaN prediction stays NaN.
-        self.errors += (predictions - targets).masked_fill(missing, 0).double().square().sum(0)
+        self.errors += widened((predictions - targets).masked_fill(missing, 0)).square().sum(0)
 
     def compute(self) -> Tensor:
         spread = self.squares - self.total**2 / self.count

@@ -1,15 +1,16 @@
-"""Targets that are numbers, with the L1 loss in units of the training targets' deviation."""
+"""Targets that are numbers, with a loss in units of the training targets' deviation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast, get_args
 
 import numpy as np
 from typing_extensions import Self
 
 from eigenformer.config import ConfigError
+from eigenformer.options import Loss
 from eigenformer.targets.base import Target
 
 if TYPE_CHECKING:
@@ -31,13 +32,16 @@ class NumberTarget(Target):
     Args:
         mean: Added to each prediction after scaling; empty for 0.
         scale: The factor of each prediction; empty for 1.
+        loss: The loss.
     """
 
     mean: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
+    loss: Loss = "l1"
     kind: Literal["regression"] = "regression"
 
     error_name: ClassVar[str] = "mean absolute error"
+    losses: ClassVar[tuple[str, ...]] = get_args(Loss)
 
     def check(self) -> None:
         super().check()
@@ -77,10 +81,12 @@ class NumberTarget(Target):
 
         The result is in float64 if float32 is too coarse for these units.
         """
+        from eigenformer.transfer import widened
+
         if not self.mean:
             return predictions
         if self._is_fine:
-            predictions = predictions.double()
+            predictions = widened(predictions)
         mean, scale = self._units(predictions)
         return predictions * scale + mean
 
@@ -111,6 +117,10 @@ class NumberTarget(Target):
                 return f"all values of '{name}' are equal"
         return ""
 
+    def learned(self, loss: str | None = None, class_balance: bool = False) -> Self:
+        super().learned(loss, class_balance)
+        return replace(self, loss=cast(Loss, loss or self.losses[0]))
+
     def initial_bias(self, values: np.ndarray) -> Tensor | None:
         """Returns the mean of the standardised targets; 0 for all further outputs."""
         return self.constant(values)
@@ -128,8 +138,17 @@ class NumberTarget(Target):
         known = self.known(targets)
         # A mask, not a selection, whose size a GPU would have to tell the CPU.
         errors = predictions - targets.nan_to_num().to(predictions.dtype)
-        losses = errors.abs().where(known, errors.new_zeros(()))
+        losses = self._losses(errors).where(known, errors.new_zeros(()))
         return losses.sum().view(1), known.sum().view(1)
+
+    def _losses(self, errors: Tensor) -> Tensor:
+        if self.loss == "l1":
+            return errors.abs()
+        if self.loss == "l2":
+            return errors.square()
+        import torch.nn.functional as F
+
+        return F.huber_loss(errors, errors.new_zeros(()).expand_as(errors), reduction="none")
 
     def make_metric(self, name: str) -> Metric:
         from eigenformer.targets.metrics import number_metric
@@ -148,6 +167,27 @@ class NumberTarget(Target):
 
     def in_units(self, predictions: Tensor) -> Tensor:
         return self.restore(predictions)
+
+    def from_units(self, predictions: Tensor) -> Tensor:
+        return self.standardise(predictions)
+
+    def scores(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Returns absolute errors."""
+        return np.abs(predictions[:, : self.num_outputs] - targets)
+
+    def single(self, column: int) -> Self | None:
+        if self.num_outputs == 1 or self.width != self.num_outputs:
+            return None
+        units = {name: getattr(self, name)[column : column + 1] for name in ("mean", "scale")}
+        return replace(self, num_outputs=1, names=(self.column_names[column],), **units)
+
+    def interval_header(self) -> list[str]:
+        return [f"{end}_{name}" for name in self.column_names for end in ("low", "high")]
+
+    def interval_cells(self, row: np.ndarray, bounds: np.ndarray) -> list[str]:
+        middle = row[: self.num_outputs].astype(np.float64)
+        ends = np.stack([middle - bounds, middle + bounds], 1)
+        return [str(value) for value in ends.reshape(-1).tolist()]
 
     def error(self, predictions: Tensor, targets: Tensor) -> float:
         known = self.known(targets)

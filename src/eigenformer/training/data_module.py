@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import lightning.pytorch as pl
 import numpy as np
@@ -11,6 +13,11 @@ from torch.utils.data import DataLoader, Sampler
 
 from eigenformer.data.batching import GraphDataset, keep_batch
 from eigenformer.training.seeding import derived_seed
+
+if TYPE_CHECKING:
+    from eigenformer.training.module import TrainingModule
+
+T = TypeVar("T")
 
 
 class EpochBatches(Sampler[list[int]]):
@@ -114,9 +121,37 @@ class GraphDataModule(pl.LightningDataModule):
         rank, processes = (0, 1) if trainer is None else (trainer.global_rank, trainer.world_size)
         steps = None if seed is None else self.epoch_steps
         batches = EpochBatches(len(dataset), self.batch_size, seed, rank, processes, steps)
-        return graph_loader(dataset, batches)
+        module = None if trainer is None else trainer.lightning_module
+        return GraphLoader(dataset, batches, cast("TrainingModule | None", module))
 
 
-def graph_loader(dataset: GraphDataset, batches: EpochBatches) -> DataLoader:
-    """Returns a loader of these batches."""
-    return DataLoader(dataset, batch_sampler=batches, collate_fn=keep_batch)
+class GraphLoader(DataLoader):
+    """Loads batches, each moved once to where it is used: for a GPU, while it uses the last one.
+
+    Args:
+        dataset: The graphs.
+        batches: Their batches.
+        receiver: The module that receives the batches; None to leave them on the CPU.
+    """
+
+    def __init__(
+        self, dataset: GraphDataset, batches: EpochBatches, receiver: TrainingModule | None = None
+    ) -> None:
+        super().__init__(dataset, batch_sampler=batches, collate_fn=keep_batch)
+        self.receiver = receiver
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        loaded = super().__iter__()
+        if self.receiver is None:
+            return loaded
+        received = map(self.receiver.receive, loaded)
+        return ahead(received) if self.receiver.device.type == "cuda" else received
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Computes each item in a thread while the one before is used."""
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, items, None)
+            yield item

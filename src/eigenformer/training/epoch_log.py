@@ -100,9 +100,9 @@ class EpochLog(Checkpoint):
     def check_best(self) -> None:
         """Raises an error if the weights in the folder are not those of the best epoch."""
         assert self.writer is not None
-        path = self.writer.folder.path
-        found = weights_digest(read_weights(path))
-        if read_card(path).epoch != self.best_epoch or found != (self.best_weights or found):
+        path, limits = self.writer.folder.path, self.writer.data.limits
+        found, epoch = weights_digest(read_weights(path)), read_card(path, limits).epoch
+        if epoch != self.best_epoch or found != (self.best_weights or found):
             raise RunError(
                 f"{path}: {WEIGHTS} is not from epoch {self.best_epoch}, the best one: it was "
                 f"replaced from outside; remove {CHECKPOINT} to start again from the first epoch"

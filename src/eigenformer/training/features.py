@@ -33,7 +33,7 @@ def unseen_atoms(expected: InputFormat, x: np.ndarray | Tensor | None) -> tuple[
 def encoders(archive: GraphArchive) -> tuple[EncoderSpec, EncoderSpec | None]:
     """Returns the node encoder and the edge encoder that fit an archive's features."""
     name = archive.meta.get("featurizer")
-    if name == "ogb":
+    if name in ("molecule", "ogb"):
         atoms, bonds = featurizer(name).atom_sizes, featurizer(name).bond_sizes
         return CategoricalSpec(atoms), CategoricalSpec(bonds)
     if name == "zinc":
@@ -41,6 +41,16 @@ def encoders(archive: GraphArchive) -> tuple[EncoderSpec, EncoderSpec | None]:
         return EmbeddingSpec(atom_types), EmbeddingSpec(bond_types, no_edge_type=0)
     nodes = _encoder(archive, "x") if "x" in archive.fields else OnesSpec()
     return nodes, _encoder(archive, "edge_attr") if "edge_attr" in archive.fields else None
+
+
+def num_descriptors(archive: GraphArchive) -> int:
+    """Returns the number of descriptors per graph; 0 if the archive has none."""
+    found = archive.fields.get("descriptors")
+    if found is None:
+        return 0
+    if found.level != "graph" or found.values.ndim != 2:
+        raise DataError("'descriptors': expected one row of numbers per graph")
+    return found.values.shape[1]
 
 
 def unused_fields(archive: GraphArchive) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lightning.pytorch.callbacks import Callback
 from torch import nn
 
 from eigenformer.config import RunConfig
@@ -10,6 +11,7 @@ from eigenformer.targets import Target
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.epoch_log import EpochLog
 from eigenformer.training.module import TrainingModule
+from eigenformer.training.stops import StopEarly
 from eigenformer.training.trainer import make_trainer, quiet
 
 
@@ -18,10 +20,13 @@ def fit_in_memory(
 ) -> list[dict[str, float]]:
     """Trains a model, loads its best weights into it, and returns the metrics of every epoch."""
     size, steps = config.training.batch_size, config.training.epoch_steps
-    module = GraphDataModule(train, val, None, size, config.seed, steps)
-    task = TrainingModule(model, target, config.training, config.seed)
-    recorder = EpochLog()
+    graphs = GraphDataModule(train, val, None, size, config.seed, steps)
+    module = TrainingModule(model, target, config.training, config.seed)
+    log = EpochLog()
+    callbacks: list[Callback] = [log]
+    if config.patience is not None:
+        callbacks.append(StopEarly(module.monitor, config.patience, target.higher_is_better))
     with quiet():
-        make_trainer(config, [recorder]).fit(task, datamodule=module)
-    model.load_state_dict(recorder.best_state)
-    return recorder.rows
+        make_trainer(config, callbacks).fit(module, datamodule=graphs)
+    model.load_state_dict(log.best_state)
+    return log.rows

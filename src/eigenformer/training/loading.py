@@ -29,6 +29,7 @@ from eigenformer.data.splits import split_archive
 from eigenformer.data.tables import is_table, read_table
 from eigenformer.data.target_columns import archive_target
 from eigenformer.data.workspace import Workspace
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.nearest import unknown
 from eigenformer.targets import Target
 
@@ -46,6 +47,7 @@ class TrainingData:
         target: What is predicted.
         splits: The indices of the graphs used in each split.
         input_format: What a model trained on these graphs needs to know to predict.
+        limits: How large the data and its models may be.
     """
 
     name: str
@@ -54,6 +56,7 @@ class TrainingData:
     target: Target
     splits: dict[str, np.ndarray]
     input_format: InputFormat = field(default_factory=InputFormat)
+    limits: Limits = DEFAULT_LIMITS
 
     def dataset(self, split: str) -> GraphDataset:
         """Returns the graphs of one split, or of all splits (``all``)."""
@@ -69,6 +72,11 @@ class TrainingData:
             return field.values[graphs]
         rows, _ = packed_rows(self.archive.node_offsets, graphs)
         return field.values[rows]
+
+    def descriptors(self, split: str) -> np.ndarray | None:
+        """Returns the descriptors of one split, ``[graphs, k]``; None if there are none."""
+        field = self.archive.fields.get("descriptors")
+        return None if field is None else field.values[self.splits[split]]
 
 
 def load_data(
@@ -87,6 +95,11 @@ def load_data(
     """
     workspace = workspace or Workspace.resolve()
     if isinstance(config, BenchmarkData):
+        if Path(config.dataset).exists():
+            workspace.reporter.notice(
+                f"'{config.dataset}' is the benchmark; to use the folder or file of that name "
+                f"here, write  ./{config.dataset}"
+            )
         prepared = prepare(
             config.dataset,
             workspace,
@@ -116,8 +129,9 @@ def load_data(
     splits = {name: np.flatnonzero(usable & (archive.split == i)) for i, name in enumerate(SPLITS)}
     if config.limit is not None:
         splits = {name: graphs[: config.limit] for name, graphs in splits.items()}
+    expected = input_format(config, archive)
     return TrainingData(
-        config.name, archive, prepared.spectra, target, splits, input_format(config, archive)
+        config.name, archive, prepared.spectra, target, splits, expected, workspace.limits
     )
 
 
@@ -134,12 +148,12 @@ def input_format(config: DataConfig, archive: GraphArchive) -> InputFormat:
         return replace(common, unknown_type=benchmark(config.dataset).unknown_type)
     return replace(
         common,
-        # Graphs that were made elsewhere may be molecules. Whether they fit is tested later.
         featurizer=common.featurizer or config.featurizer,
         smiles=config.smiles,
         target_columns=config.targets,
         undirected=config.undirected,
         ignored_columns=config.ignored_columns,
+        descriptors=config.descriptors,
     )
 
 
@@ -176,8 +190,7 @@ def _check_exists(path: Path, dataset: str) -> None:
         return
     if path.suffix or len(path.parts) > 1:  # meant as a path, not as a name
         raise DataError(Problem(dataset, "there is no such file or folder"))
-    if dataset in presets():
-        data = load_preset(dataset).dataset
+    if dataset in presets() and (data := load_preset(dataset).dataset):
         raise DataError(f"'{dataset}' is a preset; use  {data} --preset {dataset}")
     near = unknown(f"benchmark '{dataset}'", dataset, BENCHMARKS)
     raise DataError(f"{near}; there is no such file or folder either")
@@ -236,7 +249,7 @@ def _split(archive: GraphArchive, usable: np.ndarray, config: OwnData) -> GraphA
     given = np.isin(archive.split, range(len(SPLITS)))
     method = config.split_by
     if method is None:
-        method = "column" if given.any() else "random"
+        method = "column" if given.any() and config.folds is None else "random"
     if method == "column":
         if not given.any():
             raise DataError(

@@ -12,23 +12,27 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
 from eigenformer.config import RunConfig
+from eigenformer.data.preparation import not_the_papers
 from eigenformer.devices import resolve_device
 from eigenformer.model_folder import read_card, read_weights
 from eigenformer.models import Model, build_model
 from eigenformer.reporting import Reporter
 from eigenformer.stopping import StopSignals
 from eigenformer.targets import Target
+from eigenformer.training.checkpoint_form import check_resumable
 from eigenformer.training.data_module import GraphDataModule
 from eigenformer.training.epoch_log import EpochLog
+from eigenformer.training.event_file import EventFile
 from eigenformer.training.loading import TrainingData
 from eigenformer.training.module import TrainingError, TrainingModule
 from eigenformer.training.planning import check_fit
+from eigenformer.training.predicting import evaluate_each
 from eigenformer.training.progress import Progress
 from eigenformer.training.run_folder import RunError, RunFolder
 from eigenformer.training.run_lock import run_lock
 from eigenformer.training.run_writer import RunWriter
 from eigenformer.training.starting import new_model
-from eigenformer.training.stops import ListenToSignals, PostponingLogger, StopEarly
+from eigenformer.training.stops import ListenToSignals, StopEarly
 from eigenformer.training.trainer import (
     check_hardware,
     is_first_process,
@@ -57,7 +61,9 @@ def start_run(
     """
     check_hardware(config)
     # First the model: if its weights do not fit, no folder is left behind.
-    model, target, notes = new_model(config, data.target, data.targets("train"))
+    model, target, notes = new_model(
+        config, data.target, data.targets("train"), data.descriptors("train"), data.limits
+    )
     folder = RunFolder(Path(out))
     if is_first_process():
         RunFolder.create(out)
@@ -84,11 +90,14 @@ def _resume(
 ) -> dict[str, Any]:
     folder.check_resumable()
     if not folder.checkpoint.exists():
-        model, target, notes = new_model(config, data.target, data.targets("train"))
+        model, target, notes = new_model(
+            config, data.target, data.targets("train"), data.descriptors("train"), data.limits
+        )
         return _run(config, data, model, target, folder, reporter, notes)
     folder.check_checkpoint()
     read_weights(folder.path)  # an unreadable file fails now, not after the last epoch
-    summary, target = folder.read_summary(), read_card(folder.path).target or data.target
+    summary = folder.read_summary()
+    target = read_card(folder.path, data.limits).target or data.target
     counts = {name: len(graphs) for name, graphs in data.splits.items()}
     if summary.get("graphs", counts) != counts:
         raise RunError(
@@ -119,7 +128,7 @@ def _run(
     reporter: Reporter,
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    module = GraphDataModule(
+    graphs = GraphDataModule(
         data.dataset("train"),
         data.dataset("val"),
         data.dataset("test") if len(data.splits["test"]) else None,
@@ -127,28 +136,31 @@ def _run(
         config.seed,
         config.training.epoch_steps,
     )
-    task = TrainingModule(model, target, config.training, config.seed)
-    record = RunWriter(config, data, folder, model, target)
+    module = TrainingModule(model, target, config.training, config.seed)
+    writer = RunWriter(config, data, folder, model, target)
     progress = Progress()
-    recorder = EpochLog(record, progress.print_line)
+    log = EpochLog(writer, progress.print_line)
     stop = StopSignals()
-    callbacks: list[Callback] = [ListenToSignals(stop), progress, recorder]
+    callbacks: list[Callback] = [ListenToSignals(stop), progress, log]
     if config.patience is not None:
-        callbacks.append(StopEarly(task.monitor, config.patience, target.higher_is_better))
+        callbacks.append(StopEarly(module.monitor, config.patience, target.higher_is_better))
     first = is_first_process()
     if first:
         for line in (*notes, *_introduction(config, data, model, target, folder)):
             reporter.say(line)
     with quiet(), limited_threads(config.threads):
-        logger = PostponingLogger(folder.path, stop)
-        trainer = make_trainer(config, callbacks, folder, logger=logger)
+        trainer = make_trainer(config, callbacks, folder, logger=EventFile(folder.path))
         checkpoint = str(folder.checkpoint) if folder.checkpoint.exists() else None
-        with _told(stop, recorder, record, first):
-            trainer.fit(task, datamodule=module, ckpt_path=checkpoint, weights_only=True)
+        if checkpoint is not None:
+            check_resumable(folder.checkpoint, module, list(model.parameters()))
+        with _told(stop, log, writer, first):
+            trainer.fit(module, datamodule=graphs, ckpt_path=checkpoint, weights_only=True)
             if first:
-                _check_metric(recorder, target, reporter)
-            test = _test(trainer, task, module, recorder)
-        summary = record.summary({**recorder.known(), "state": "finished", **test})
+                _check_metric(log, target, reporter)
+            test = _test(trainer, module, graphs, log)
+            if first:
+                writer.calibrate(module.validated)
+        summary = writer.summary({**log.known(), "state": "finished", **test})
     if first:
         folder.write_summary(summary)
         for line in _conclusion(summary, target, folder):
@@ -157,7 +169,7 @@ def _run(
 
 
 @contextmanager
-def _told(stop: StopSignals, recorder: EpochLog, record: RunWriter, first: bool) -> Iterator[None]:
+def _told(stop: StopSignals, log: EpochLog, writer: RunWriter, first: bool) -> Iterator[None]:
     """Records why training ended early and leaves a usable run folder."""
     try:
         yield
@@ -165,18 +177,18 @@ def _told(stop: StopSignals, recorder: EpochLog, record: RunWriter, first: bool)
         stopped = stop.asked or isinstance(error, KeyboardInterrupt | SystemExit)
         if first:
             reason = f"{type(error).__name__}: {error}"
-            recorder.write_summary("interrupted" if stopped else "failed", error=reason)
+            log.write_summary("interrupted" if stopped else "failed", error=reason)
         if stopped:
             raise Interrupted(
-                f"stopped after {len(recorder.rows)} complete epochs; resume with  eigenformer "
-                f"train --resume {record.folder.path}"
+                f"stopped after {len(log.rows)} complete epochs; resume with  eigenformer "
+                f"train --resume {writer.folder.path}"
             ) from None
         raise
 
 
-def _check_metric(recorder: EpochLog, target: Target, reporter: Reporter) -> None:
+def _check_metric(log: EpochLog, target: Target, reporter: Reporter) -> None:
     """Says so if the best epoch was not chosen by the metric."""
-    if math.isnan(recorder.best):
+    if math.isnan(log.best):
         reporter.notice(
             f"val {target.metric} is undefined in every epoch, for example because the validation "
             f"set has only one class: the best epoch is the one with the lowest loss"
@@ -184,24 +196,26 @@ def _check_metric(recorder: EpochLog, target: Target, reporter: Reporter) -> Non
 
 
 def _test(
-    trainer: pl.Trainer, task: TrainingModule, module: GraphDataModule, recorder: EpochLog
+    trainer: pl.Trainer, module: TrainingModule, graphs: GraphDataModule, log: EpochLog
 ) -> dict[str, Any]:
     """Returns the metrics of the best weights on the test set."""
     state = {}
-    if trainer.is_global_zero and recorder.writer is not None:
-        recorder.check_best()
-        state = read_weights(recorder.writer.folder.path)
-    task.validated.load_state_dict(trainer.strategy.broadcast(state))
-    if module.test is None:
+    if trainer.is_global_zero and log.writer is not None:
+        log.check_best()
+        state = read_weights(log.writer.folder.path)
+    module.validated.load_state_dict(trainer.strategy.broadcast(state))
+    if graphs.test is None:
         return {"test": None}
-    trainer.test(task, datamodule=module, verbose=False)
-    if not math.isfinite(task.logged["test_loss"]):
+    trainer.test(module, datamodule=graphs, verbose=False)
+    if not math.isfinite(module.logged["test_loss"]):
         raise TrainingError(
-            f"predictions of epoch {recorder.best_epoch}, the best one, are not finite numbers on "
+            f"predictions of epoch {log.best_epoch}, the best one, are not finite numbers on "
             f"the test set; check the data for extreme values"
         )
-    values = {name: task.logged[f"test_{name}"] for name in task.target.metrics}
-    return {"test": values[task.target.metric], "test_metrics": values}
+    values = {name: module.logged[f"test_{name}"] for name in module.target.metrics}
+    each = evaluate_each(module.validated, graphs.test, module.target, graphs.batch_size)
+    found = {"test": values[module.target.metric], "test_metrics": values}
+    return {**found, "test_by_target": each} if each else found
 
 
 def _introduction(
@@ -232,6 +246,8 @@ def _conclusion(summary: dict[str, Any], target: Target, folder: RunFolder) -> l
         values = {metric: summary["test"], **summary.get("test_metrics", {})}
         shown = ", ".join(_shown(name, value) for name, value in values.items())
         lines.append(f"test {shown} (weights of the best epoch)")
+    if found := summary.get("differences"):
+        lines.append(not_the_papers(summary["dataset"], found))
     return [*lines, f"everything is in {folder.path}"]
 
 

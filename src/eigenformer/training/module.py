@@ -89,16 +89,14 @@ class TrainingModule(pl.LightningModule):
         place = (self.current_epoch, batch_idx, self.global_rank)
         torch.manual_seed(derived_seed(self.seed, "step", *place))
 
-    def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        # Checked on the CPU, where it was made: a step on a GPU reads nothing back.
+    def receive(self, batch: Batch) -> Batch:
+        """Returns a batch of the CPU, checked there and moved to the device of the model."""
+        # Checked here, because a step on a GPU reads nothing back.
         batch = self.model.check(batch) if isinstance(self.model, Model) else batch
-        return batch.pin_memory() if self.device.type == "cuda" else batch
-
-    def transfer_batch_to_device(
-        self, batch: Batch, device: torch.device, dataloader_idx: int
-    ) -> Batch:
-        # From pinned memory, nobody waits for the copy.
-        return batch.to(device, non_blocking=device.type == "cuda")
+        if self.device.type != "cuda":
+            return batch.to(self.device)
+        with torch.cuda.device(self.device):  # from pinned memory, nobody waits for the copy
+            return batch.pin_memory().to(self.device, non_blocking=True)
 
     def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         sums, counts = self._step("train", batch)

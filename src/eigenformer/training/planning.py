@@ -33,14 +33,14 @@ from eigenformer.model_folder import read_card
 from eigenformer.models import build_model, model_shapes
 from eigenformer.nearest import unknown
 from eigenformer.targets import Target
-from eigenformer.training.features import encoders, unused_fields
+from eigenformer.training.features import encoders, num_descriptors, unused_fields
 from eigenformer.training.loading import TrainingData, load_data
 
-DEFAULT_PRESET = "zinc"
-"""The preset whose trunk is used for the user's own data, and for benchmarks without a preset."""
+DEFAULT_PRESET = "molecules"
+"""The preset that is used for the user's own data, and for benchmarks without a preset."""
 
 # The model settings that depend on the data, not on the trunk.
-_OF_DATA = ("node_encoder", "edge_encoder", "out_channels", "pooling")
+_OF_DATA = ("node_encoder", "edge_encoder", "out_channels", "pooling", "num_descriptors")
 
 
 def plan(
@@ -53,10 +53,8 @@ def plan(
             the preset, the model to start from, and the data.
         workspace: The folders of raw files and prepared graphs (default: from the environment).
     """
-    wanted = _with_kind(upgrade_run(dict(wanted)))
-    RunConfig.check_part(wanted)  # finds mistakes before any long work
-    limits = (workspace or Workspace.resolve()).limits
-    limits.check_settings(wanted)
+    workspace = workspace or Workspace.resolve()
+    wanted = check_settings(wanted, workspace)
     data_config = _data_config(wanted.get("data", {}))
     start = wanted.get("start")
     # Absolute paths, so that a run can be resumed from any folder.
@@ -68,8 +66,15 @@ def plan(
     preset = load_preset(_preset_name(wanted))
     _check_preset(preset, data_config)
     training = _training(preset.training, wanted.get("training", {}))
-    sections = {"data": data_config, "preset": preset.name, "training": training, "start": start}
-    trunk = preset.model if start is None else read_card(start, limits).architecture
+    patience = wanted.get("patience", preset.patience)
+    sections = {
+        "data": data_config,
+        "preset": preset.name,
+        "training": training,
+        "start": start,
+        "patience": patience,
+    }
+    trunk = preset.model if start is None else read_card(start, workspace.limits).architecture
     changes = wanted.get("model", {})
     if start is not None:
         check_start(start, trunk, changes.get("kind", trunk.kind))
@@ -77,7 +82,6 @@ def plan(
     draft = merge(trunk.to_dict(), {k: v for k, v in changes.items() if k not in _OF_DATA})
     drafted = RunConfig.from_dict({**wanted, **sections, "model": draft})
     resolve_device(drafted.device)
-    workspace = workspace or Workspace.resolve()
     data = load_data(data_config, workspace, *drafted.model.needs)
     reporter = workspace.reporter
     if isinstance(data_config, OwnData):
@@ -95,11 +99,22 @@ def plan(
             reporter.notice(f"{data.name}: in the split '{split}', {doubt}")
     if isinstance(data_config, OwnData) and (unused := unused_fields(data.archive)):
         reporter.notice(f"{data.name}: {unused}")
+    graphs = len(data.splits["train"])
+    sections["training"] = fit_training(preset, wanted.get("training", {}), graphs, data.target)
     base = _fitted(trunk, preset, data_config, data)
     model = type(base).from_dict(merge(base.to_dict(), changes), "model")
-    model_shapes(model, limits)  # not too large to build
+    model_shapes(model, workspace.limits)  # not too large to build
     check_fit(model, data, f"the model (preset '{preset.name}')")
     return RunConfig.from_dict({**wanted, **sections, "model": model}), data
+
+
+def check_settings(wanted: Mapping[str, Any], workspace: Workspace) -> dict[str, Any]:
+    """Returns the user's settings in the current format. Finds mistakes before any long work."""
+    wanted = _with_kind(upgrade_run(dict(wanted)))
+    RunConfig.check_part(wanted)
+    workspace.limits.check_settings(wanted)
+    _training(load_preset(_preset_name(wanted)).training, wanted.get("training", {}))
+    return wanted
 
 
 def run_name(wanted: Mapping[str, Any]) -> str:
@@ -155,7 +170,21 @@ def fit_trunk(trunk: ModelConfig, archive: GraphArchive, target: Target) -> Mode
         edge_encoder=edges,
         out_channels=target.width,
         pooling=pooling,
+        num_descriptors=num_descriptors(archive),
     )
+
+
+def fit_training(
+    preset: Preset, changes: Mapping[str, Any], graphs: int, target: Target
+) -> TrainingConfig:
+    """Returns the preset's training settings with some changes, fitted to the training graphs."""
+    training = _training(preset.training, changes)
+    if "epochs" not in changes:
+        training = preset.schedule(training, graphs)
+    if "loss" not in changes and not target.losses:  # the preset's loss is one of numbers
+        training = training.replace(loss=None)
+    target.learned(training.loss, training.class_balance)  # raises an error if it cannot be
+    return training
 
 
 def _with_kind(wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,9 +200,9 @@ def _data_config(values: Mapping[str, Any]) -> DataConfig:
 
 
 def _preset_name(wanted: Mapping[str, Any]) -> str:
-    dataset = wanted["data"]["dataset"]
-    has_preset = wanted["data"]["kind"] == "benchmark" and dataset in presets()
-    return wanted.get("preset") or (dataset if has_preset else DEFAULT_PRESET)
+    data = _data_config(wanted.get("data", {}))
+    has_preset = isinstance(data, BenchmarkData) and data.dataset in presets()
+    return wanted.get("preset") or (data.dataset if has_preset else DEFAULT_PRESET)
 
 
 def _check_preset(preset: Preset, data: DataConfig) -> None:
@@ -182,7 +211,8 @@ def _check_preset(preset: Preset, data: DataConfig) -> None:
         if not fitting:  # a benchmark without presets is treated like the user's own data
             return
         raise ConfigError(
-            f"preset '{preset.name}' does not fit {data.dataset}: it is for {preset.dataset}; "
+            f"preset '{preset.name}' does not fit {data.dataset}: it is for "
+            f"{preset.dataset or 'your own data'}; "
             f"use one of {', '.join(fitting)}"
         )
 

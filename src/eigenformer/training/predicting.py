@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from eigenformer.data.batching import GraphDataset
-from eigenformer.targets import Target
+from eigenformer.models.ensemble import Ensemble
+from eigenformer.targets import Calibration, Target
 from eigenformer.training.modes import evaluation_mode
 from eigenformer.training.scores import Score
 from eigenformer.training.seeding import derived_seed
@@ -29,6 +30,8 @@ class PredictedBatch:
         batch: The graphs as stored, before any transform.
         places: The index of each graph in its archive or sequence.
         output: The model's raw output, ``[graphs, out]`` or ``[nodes, out]``.
+        spread: The deviation of the members of an ensemble in units, of the same shape; None for
+            any other model.
         attention: The attention weights ``[heads, n, n]`` per layer and graph; empty unless
             requested.
     """
@@ -36,6 +39,7 @@ class PredictedBatch:
     batch: Batch
     places: np.ndarray
     output: Tensor
+    spread: Tensor | None
     attention: list[list[Tensor]]
 
 
@@ -68,12 +72,16 @@ def predict_batches(
             if device.type != "cpu":
                 given = copy.copy(given).to(device)  # PyG moves a batch in place
             attention: list[list[Tensor]] = []
+            spread = None
             if return_attention:
                 output, layers = model(given, return_attention=True)
                 attention = [[weights.cpu() for weights in layer] for layer in layers]
+            elif isinstance(model, Ensemble):
+                each = model.each(given)
+                output, spread = model.combined(each), each.std(0, correction=0).cpu()
             else:
                 output = model(given)
-            yield PredictedBatch(batch, places, output.cpu(), attention)
+            yield PredictedBatch(batch, places, output.cpu(), spread, attention)
 
 
 def evaluate(
@@ -107,12 +115,40 @@ def evaluate(
     return score.compute_all()
 
 
+def evaluate_each(
+    model: nn.Module, graphs: GraphDataset, target: Target, batch_size: int = 32
+) -> dict[str, dict[str, float]]:
+    """Returns the metrics of each of several targets by its name; empty for a single target."""
+    singles = [target.single(column) for column in range(target.num_outputs)]
+    scores = [Score(one, one.metrics) for one in singles if one is not None]
+    if not scores:
+        return {}
+    for found in predict_batches(model, graphs, batch_size):
+        truth = target.read(found.batch)
+        for column, score in enumerate(scores):
+            one = slice(column, column + 1)
+            score.update(found.output[:, one], truth[:, one])
+    names = target.column_names
+    return {name: score.compute_all() for name, score in zip(names, scores, strict=True)}
+
+
+def calibrated(
+    model: nn.Module, graphs: GraphDataset, target: Target, batch_size: int = 32
+) -> Calibration:
+    """Returns how wrong a model is on graphs with known targets."""
+    scores = []
+    for found in predict_batches(model, graphs, batch_size):
+        values, truth = target.in_units(found.output), target.read(found.batch)
+        scores.append(target.scores(values.double().numpy(), truth.numpy()))
+    return Calibration.from_scores(np.concatenate(scores).T)
+
+
 def model_device(model: nn.Module) -> torch.device:
     """Returns the device of a model's weights."""
     weights = next(model.parameters(), None)
     return torch.device("cpu") if weights is None else weights.device
 
 
-def frequency_seeds(draw: int, places: np.ndarray) -> list[int]:
-    """Returns one seed per graph for sampling frequencies: a function of (draw, graph's index)."""
-    return [derived_seed(draw, "frequencies", int(place)) for place in places]
+def frequency_seeds(sample: int, places: np.ndarray) -> list[int]:
+    """Returns one seed per graph for sampling frequencies: a function of (sample, its index)."""
+    return [derived_seed(sample, "frequencies", int(place)) for place in places]

@@ -49,6 +49,7 @@ _SUMMARY_FORM = {
     "peak_memory_mb?": _NUMBER,
     "higher_is_better?": bool,
     "graphs?": {str: int},
+    "differences?": [str],
     "train?": {str: _NUMBER},
     "test_metrics?": {str: _NUMBER},
     "versions?": {str: _TEXT},

@@ -12,11 +12,14 @@ import torch
 from torch import nn
 
 from eigenformer.config import RunConfig
-from eigenformer.model_folder import ModelCard, save_model
+from eigenformer.data.preparation import differences
+from eigenformer.model_folder import ModelCard, read_card, save_model, write_card
 from eigenformer.models.base import Model
 from eigenformer.targets import Target
 from eigenformer.training.environment import git_revision, versions
 from eigenformer.training.loading import TrainingData
+from eigenformer.training.novelty import Reference
+from eigenformer.training.predicting import calibrated
 from eigenformer.training.run_folder import RunError, RunFolder
 from eigenformer.training.trainer import processes
 
@@ -62,6 +65,20 @@ class RunWriter:
         )
         save_model(self.folder.path, cast(Model, model), card)
 
+    def calibrate(self, model: nn.Module) -> None:
+        """Adds to the best model how wrong it is on the validation set, and what it has seen.
+
+        Node targets are left out: the nodes of one graph are not independent of each other.
+        """
+        if self.target.of_nodes:
+            return
+        graphs = self.data.dataset("val")
+        found = calibrated(model, graphs, self.target, self.config.training.batch_size)
+        card = read_card(self.folder.path, self.data.limits)
+        write_card(self.folder.path, replace(card, calibration=found))
+        reference = Reference.of(model, self.data.dataset("train"), graphs)
+        reference.save(self.folder.path, model)
+
     def summary(self, known: dict[str, Any]) -> dict[str, Any]:
         """Returns the summary: ``known``, and what else is needed to interpret the result."""
         config = self.config
@@ -77,6 +94,7 @@ class RunWriter:
             "graphs": {name: len(graphs) for name, graphs in self.data.splits.items()},
             "limit": config.data.limit,
             "size": getattr(config.data, "size", None),
+            "differences": differences(config.data, self.data.archive),
             **known,
             "threads": torch.get_num_threads(),
             "processes": processes(config),

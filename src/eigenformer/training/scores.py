@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
 from eigenformer.targets import Target
+from eigenformer.targets.metrics import Sums
 
 
 class Score(nn.Module):
@@ -63,7 +64,7 @@ class Score(nn.Module):
             cast(Metric, metric).reset()
 
 
-class MeanLoss(Metric):
+class MeanLoss(Sums):
     """The loss over all targets since the last reset, over all processes.
 
     Class weights are computed from all these targets, regardless of how they were distributed over
@@ -79,17 +80,7 @@ class MeanLoss(Metric):
     def __init__(self, target: Target) -> None:
         super().__init__()
         self.target = target
-        zeros = torch.zeros(target.loss_size, dtype=torch.float64)
-        self.add_state("sums", zeros, dist_reduce_fx="sum")
-        self.add_state("counts", zeros.clone(), dist_reduce_fx="sum")
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> nn.Module:
-        try:
-            fn(self.sums)
-        except TypeError:  # a device that has no float64
-            self.sums, self.counts = self.sums.float(), self.counts.float()
-            self._defaults = {n: cast(Tensor, x).float() for n, x in self._defaults.items()}
-        return super()._apply(fn, *args, **kwargs)
+        self.add_sums(target.loss_size, "sums", "counts")
 
     def update(self, sums: Tensor, counts: Tensor) -> None:
         """Adds the sums and counts that :meth:`Target.loss_sums` returns."""

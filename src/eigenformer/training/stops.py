@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback, EarlyStopping
-from lightning.pytorch.loggers import TensorBoardLogger
 
 from eigenformer.stopping import StopSignals
-from eigenformer.training.run_folder import LOGS
 
 
 class ListenToSignals(Callback):
@@ -31,30 +26,6 @@ class ListenToSignals(Callback):
 
     def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.stop.listen()
-
-
-class PostponingLogger(TensorBoardLogger):
-    """A TensorBoard log that is not interrupted by a signal.
-
-    An interrupted write may leave TensorBoard's thread without notice of it; closing the log then
-    takes two minutes.
-
-    Args:
-        folder: The run folder.
-        stop: Handles the signals.
-    """
-
-    def __init__(self, folder: Path, stop: StopSignals) -> None:
-        super().__init__(folder, name=LOGS, version="", default_hp_metric=False)
-        self.stop = stop
-
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        with self.stop.postponed():
-            super().log_metrics(metrics, step)
-
-    def save(self) -> None:
-        with self.stop.postponed():
-            super().save()
 
 
 class StopEarly(EarlyStopping):

@@ -140,3 +140,16 @@ def test_bad_number_of_gradients_reads_nothing_outside() -> None:
 def test_opcheck_of_linear_pieces() -> None:
     weights, biases = parameters([ScalarMLP(2, 5)])
     torch.library.opcheck(linear_pieces, (weights, biases, -torch.ones(2), torch.ones(2), 1))
+
+
+def native(network: ScalarMLP) -> object:
+    low, high = torch.zeros(1), torch.ones(1)
+    return linear_pieces(*map(list, parameters([network])), low, high, 1)
+
+
+@pytest.mark.parametrize("find", [native, lambda network: network.linear_pieces(0.0, 1.0)])
+def test_too_many_pieces_are_refused_at_once(find):
+    """2⁴⁰ of them, from two units a layer."""
+    with pytest.raises(ValueError, match="φ has more than 65,536 linear pieces"):
+        find(tents(40))
+    find(tents(10))

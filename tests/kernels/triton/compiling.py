@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from triton.compiler import ASTSource
 
 from eigenformer.kernels.triton import backward, edges, forward
 from eigenformer.kernels.triton.launch import REGISTERS, THREADS
-from eigenformer.kernels.triton.layout import BLOCK
+from eigenformer.kernels.triton.layout import BLOCK, MOST_CHANNELS
 from eigenformer.kernels.triton.tiles import FREQUENCIES
 
 TARGETS = {
@@ -31,6 +30,9 @@ TARGETS = {
 }
 SHARED_MEMORY = {"sm_80": 163 * 1024, "sm_90": 227 * 1024, "gfx942": 64 * 1024}
 """Shared memory that a program may have, in bytes."""
+
+CHANNELS = {16: "up to 16", MOST_CHANNELS: f"17 to {MOST_CHANNELS}"}
+"""What the channels of a head are filled up to."""
 
 INTEGERS = [
     "blocks",
@@ -77,12 +79,12 @@ class Needs:
     assembly: str
 
 
-def specialisations(channels: tuple[int, ...] = (16,)) -> Iterator[Specialisation]:
+def specialisations() -> Iterator[Specialisation]:
     """Yields every kernel with everything that it can be compiled for."""
     block: dict[str, Any] = {"BLOCK": BLOCK}
     tiles = {"attend": forward.attend, "rows": backward.rows, "columns": backward.columns}
     switches = (False, True)
-    for wide in channels:
+    for wide in CHANNELS:
         size = {**block, "CHANNELS": wide}
         for psi, dropout, logits, values in product((0, 1, 2), switches, switches, switches):
             given = {"PSI": psi, "DROPOUT": dropout, "EDGES": logits or values, **size}
@@ -99,10 +101,15 @@ def specialisations(channels: tuple[int, ...] = (16,)) -> Iterator[Specialisatio
     yield "norms", forward.norms, {"FREQUENCIES": FREQUENCIES, **block}
 
 
-def compile_for(target: str, kernel: Any, constants: dict[str, Any]) -> Needs:
+def compile_for(
+    target: str, kernel: Any, constants: dict[str, Any], values: str = "*fp32"
+) -> Needs:
     """Compiles a kernel to PTX and a cubin, or to AMD's code object."""
+    numbers = [name for name in kernel.arg_names if name.islower()]
+    assert list(kernel.do_not_specialize) == numbers, "it would be compiled for other numbers, too"
     types = dict.fromkeys(INTEGERS, "*i32") | dict.fromkeys(LONG_INTEGERS, "*i64")
     types |= dict.fromkeys(NUMBERS, "i32") | {"scale": "fp32", "keep_scale": "fp32"}
+    types |= dict.fromkeys(("values", "edge_values"), values)
     types |= dict.fromkeys(constants, "constexpr")
     signature = {name: types.get(name, "*fp32") for name in kernel.arg_names}
     gpu = TARGETS[target]
@@ -128,9 +135,9 @@ def _of_cubin(cubin: bytes) -> tuple[int, int]:
         file.flush()
         command = [str(tool), "-res-usage", file.name]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return _number(r"REG:(\d+)", text), _number(r"STACK:(\d+)", text) + _number(
-        r"LOCAL:(\d+)", text
-    )
+    names = ("REG", "STACK", "LOCAL")
+    registers, stack, local = (_number(rf"{name}:(\d+)", text) for name in names)
+    return registers, stack + local
 
 
 def _number(pattern: str, text: str) -> int:
@@ -139,13 +146,13 @@ def _number(pattern: str, text: str) -> int:
     return int(found[1])
 
 
-def table(channels: tuple[int, ...]) -> Iterator[str]:
+def table() -> Iterator[str]:
     """Yields a table of the most that any specialisation of each kernel needs."""
     yield "| kernel | channels | " + " | ".join(TARGETS) + " |"
     yield "| --- |" + " --- |" * (1 + len(TARGETS))
     found: dict[tuple[str, Any], dict[str, list[Needs]]] = {}
-    for name, kernel, constants in specialisations(channels):
-        row = found.setdefault((name, constants.get("CHANNELS", "")), {})
+    for name, kernel, constants in specialisations():
+        row = found.setdefault((name, constants.get("CHANNELS", 0)), {})
         for target in TARGETS:
             row.setdefault(target, []).append(compile_for(target, kernel, constants))
     for (name, wide), row in found.items():
@@ -153,9 +160,9 @@ def table(channels: tuple[int, ...]) -> Iterator[str]:
         for needs in row.values():
             most = (max(getattr(x, of) for x in needs) for of in ("registers", "spilled", "shared"))
             cells.append(", ".join(map(str, most)))
-        yield f"| `{name}` | {wide} | " + " | ".join(cells) + " |"
+        yield f"| `{name}` | {CHANNELS.get(wide, 'any')} | " + " | ".join(cells) + " |"
 
 
 if __name__ == "__main__":
-    for line in table(tuple(map(int, sys.argv[1:])) or (16,)):
+    for line in table():
         print(line, flush=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -11,33 +10,25 @@ from torch import Tensor
 
 from eigenformer.kernels.base import (
     ROUNDING_MARGIN,
-    AttentionKernel,
     AttentionTerms,
     EdgeTerms,
     PhiTable,
     Request,
     ScalarFunction,
-    signed_sqrt,
 )
+from eigenformer.kernels.fused import FusedAttention, few_factors
 from eigenformer.kernels.native import binding, networks, ops
 from eigenformer.kernels.native.filters import filter_nodes
-from eigenformer.kernels.torch import TorchAttention
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.scalar_mlp import LinearPieces, ScalarMLP
 
 # Each thread keeps sums over all edges of a kind, for at most this many kinds.
 _FEW_KINDS = 256
-# For a row, a factor costs about as much as a channel of an edge.
-_FEW_FACTORS = 8
 
 
-class NativeAttention(AttentionKernel):
-    """Attention in compiled code on the CPU, in float32. Memory is O(Σn·d) for any graphs.
-
-    Calls that it does not support, see :meth:`unsupported`, are passed to
-    :class:`TorchAttention`.
-    """
+class NativeAttention(FusedAttention):
+    """Attention in compiled code on the CPU."""
 
     name: ClassVar[Backend] = "native"
 
@@ -49,7 +40,7 @@ class NativeAttention(AttentionKernel):
         if reason is not None:
             raise TypeError(f"native attention: {reason}")
         library = binding.library()  # raise an error here rather than in the middle of a step
-        self.first_node, self.first_frequency = _first(graphs.sizes), _first(graphs.frequencies)
+        self.first_node, self.first_frequency = _first(graphs.sizes), _first(graphs.num_frequencies)
         # Edges are sorted by target, then by source. Sources are counted from the first node of
         # their graph.
         source, target = graphs.edge_index
@@ -72,39 +63,9 @@ class NativeAttention(AttentionKernel):
 
     @classmethod
     def unsupported(cls, request: Request) -> str | None:
-        if request.dtype != torch.float32:
-            return f"it computes in float32 only, not in {str(request.dtype).split('.')[-1]}"
         if request.device != "cpu":
             return f"it runs on the CPU only, not on '{request.device}'"
-        if request.psi not in (None, signed_sqrt):
-            return "it knows ψ as the identity and as the signed square root only"
-        if request.keep:
-            return "it draws the factors of dropout itself and takes none"
-        if request.return_attention:
-            return "it never stores the attention weights and so cannot return them"
-        return None
-
-    @cached_property
-    def fallback(self) -> TorchAttention:
-        """Kernel of the same batch, for calls that the library does not support."""
-        return TorchAttention(self.graphs)
-
-    def attend(
-        self,
-        terms: AttentionTerms,
-        dropout: float = 0.0,
-        keep: Tensor | None = None,
-        return_attention: bool = False,
-    ) -> tuple[Tensor, list[Tensor] | None]:
-        values = terms.values
-        request = Request(
-            values.dtype, values.device.type, terms.psi, keep is not None, return_attention
-        )
-        if self.unsupported(request) is not None:
-            return self.fallback.attend(terms, dropout, keep, return_attention)
-        # The seed comes from PyTorch's generator, so torch.manual_seed makes dropout repeatable.
-        seed = torch.randint(2**62, ()) if dropout else torch.zeros((), dtype=torch.long)
-        return self.attend_seeded(terms, dropout, seed), None
+        return super().unsupported(request)
 
     def attend_seeded(self, terms: AttentionTerms, dropout: float, seed: Tensor) -> Tensor:
         """Computes the attention of one layer, with dropout from ``seed``, see :meth:`keep`."""
@@ -114,30 +75,18 @@ class NativeAttention(AttentionKernel):
         """Returns the inputs of the operator."""
         table = terms.table or self.tables([(terms.phi1, terms.phi2)])[0]
         shared = _few_kinds(terms.edges)
-        edges = terms.edges if shared or _few_factors(terms.edges) else terms.edges.by_edge()
-        kind = self.edge_order if edges.kinds is None else edges.kinds[self.edge_order]
-        psi = ops.IDENTITY if terms.psi is None else ops.SIGNED_SQRT
+        a = terms.edges.coefficients
+        usable = shared or (a is not None and few_factors(a))
+        edges = terms.edges if usable else terms.edges.by_edge()
         return ops.Inputs(
             first_node=self.first_node,
             first_frequency=self.first_frequency,
             first_edge=self.first_edge,
             edge_source=self.edge_source,
-            edge_kind=kind,
-            edge_coefficients=_contiguous(edges.coefficients),
-            eigenvectors=self.eigenvectors,
-            importance=table.importance.contiguous(),
-            knots=table.phi1.knots,
-            slopes=table.phi1.slopes,
-            intercepts=table.phi1.intercepts,
-            values=terms.values.contiguous(),
-            queries=_contiguous(terms.queries),
-            keys=_contiguous(terms.keys),
-            edge_logits=_contiguous(edges.logits),
-            edge_values=_contiguous(edges.values),
             seed=seed,
             dropout=dropout,
-            psi=ops.NO_FEATURES if terms.queries is None else psi,
             shared_kinds=shared,
+            **self.layer_inputs(terms, edges, table),
         )
 
     def tables(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> list[PhiTable]:
@@ -195,12 +144,6 @@ def _few_kinds(edges: EdgeTerms) -> bool:
     return len(rows) <= _FEW_KINDS
 
 
-def _few_factors(edges: EdgeTerms) -> bool:
-    a = edges.coefficients
-    # The library has no gradients for coefficients, which are usually data.
-    return a is not None and a.size(1) <= _FEW_FACTORS and not a.requires_grad
-
-
 def _shape(phi: ScalarFunction) -> tuple[int, ...] | None:
     """Returns the shape that networks evaluated together must share; None if unsupported."""
     if not isinstance(phi, ScalarMLP) or not _fits(phi.weights[0]):
@@ -226,7 +169,3 @@ def _first(counts: Sequence[int] | Tensor) -> Tensor:
     first = torch.zeros(len(counts) + 1, dtype=torch.long)
     torch.cumsum(torch.as_tensor(counts), 0, out=first[1:])
     return first
-
-
-def _contiguous(x: Tensor | None) -> Tensor | None:
-    return None if x is None else x.contiguous()

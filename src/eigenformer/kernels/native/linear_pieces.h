@@ -161,6 +161,7 @@ struct Walk {
     // The interval (low, high), on which the lines of `layer` are known.
     template <bool kBackward>
     void walk(int64_t layer, double low, double high) {
+        if (segments > kMostSegments) return;  // the caller refuses them
         if (layer == n.depth) {
             if (kBackward) read_gradient(segments, !(high < n.high[function]));
             else write(segments, high);

@@ -12,6 +12,7 @@ from torch import Tensor
 from eigenformer.kernels.native.address import address
 from eigenformer.kernels.native.binding import library
 from eigenformer.kernels.native.structures import Networks
+from eigenformer.scalar_mlp import check_pieces
 
 _SCHEMA = "Tensor[] weights, Tensor[] biases, Tensor low, Tensor high, int modules"
 
@@ -42,6 +43,7 @@ def linear_pieces(
         outputs = knots, slopes, intercepts
         networks = _networks(weights, biases, low, high, modules, outputs)
         segments = library().linear_pieces(networks)
+        check_pieces(segments)
     return (
         knots[:, : segments - 1].contiguous(),
         slopes[:, :segments].contiguous(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,9 +10,13 @@ from torch import Tensor
 from eigenformer.kernels.native.address import address
 from eigenformer.kernels.native.binding import library
 from eigenformer.kernels.native.structures import AttentionCall, Evaluation, Gradients
-
-NO_FEATURES, IDENTITY, SIGNED_SQRT = 0, 1, 2
-"""Values of ψ in the library."""
+from eigenformer.kernels.operators import (
+    DIFFERENTIABLE,
+    NO_FEATURES,
+    new_gradients,
+    register_backward,
+    schemas,
+)
 
 
 class Inputs(NamedTuple):
@@ -39,31 +43,11 @@ class Inputs(NamedTuple):
     psi: int
     shared_kinds: bool
 
-    def differentiable(self) -> tuple[Tensor | None, ...]:
-        """Returns the inputs that have gradients, in the order of :data:`DIFFERENTIABLE`."""
-        return tuple(getattr(self, name) for name in DIFFERENTIABLE)
+
+_FORWARD, _BACKWARD = schemas(Inputs)
 
 
-DIFFERENTIABLE = (
-    "importance",
-    "slopes",
-    "intercepts",
-    "values",
-    "queries",
-    "keys",
-    "edge_logits",
-    "edge_values",
-)
-"""Names of the inputs that have gradients."""
-
-_NAMES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "int", bool: "bool"}
-_SCHEMA = ", ".join(f"{_NAMES[kind]} {name}" for name, kind in get_type_hints(Inputs).items())
-_TENSORS = _SCHEMA.count("Tensor")
-
-
-@torch.library.custom_op(
-    "eigenformer::attention", mutates_args=(), schema=f"({_SCHEMA}) -> (Tensor, Tensor, Tensor)"
-)
+@torch.library.custom_op("eigenformer::attention", mutates_args=(), schema=_FORWARD)
 def attention(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Computes attention over a ragged batch from :class:`Inputs`.
 
@@ -76,18 +60,13 @@ def attention(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     return outputs
 
 
-@torch.library.custom_op(
-    "eigenformer::attention_backward",
-    mutates_args=(),
-    schema=f"({_SCHEMA}, Tensor out, Tensor maximum, Tensor inverse, Tensor d_out)"
-    f" -> ({', '.join(['Tensor'] * 8)})",
-)
+@torch.library.custom_op("eigenformer::attention_backward", mutates_args=(), schema=_BACKWARD)
 def attention_backward(*arguments: Any) -> tuple[Tensor, ...]:
-    """Returns the gradients of :meth:`Inputs.differentiable`; empty for missing inputs."""
+    """Returns the gradients of the differentiable inputs; empty for missing inputs."""
     *given, out, maximum, inverse, d_out = arguments
     inputs = Inputs(*given)
     call = _call(inputs, (out, maximum, inverse))
-    gradients = _gradients(inputs)
+    gradients = new_gradients(inputs)
     wanted = {
         name: address(d, f"gradient of {name}", d.shape)
         for name, d in zip(DIFFERENTIABLE, gradients, strict=True)
@@ -104,7 +83,7 @@ def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 @attention_backward.register_fake
 def _(*arguments: Any) -> tuple[Tensor, ...]:
-    return _gradients(Inputs(*arguments[:-4]))
+    return new_gradients(Inputs(*arguments[:-4]))
 
 
 def _outputs(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
@@ -113,29 +92,7 @@ def _outputs(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(values), values.new_empty(rows), values.new_empty(rows)
 
 
-def _gradients(inputs: Inputs) -> tuple[Tensor, ...]:
-    nothing = inputs.values.new_empty
-    return tuple(nothing(0) if x is None else torch.empty_like(x) for x in inputs.differentiable())
-
-
-def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.save_for_backward(*inputs[:_TENSORS], *output)
-    ctx.settings = inputs[_TENSORS:]
-    ctx.mark_non_differentiable(*output[1:])
-
-
-def _backward(ctx: Any, d_out: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    *tensors, out, maximum, inverse = ctx.saved_tensors
-    inputs = Inputs(*tensors, *ctx.settings)
-    found = attention_backward(*inputs, out, maximum, inverse, d_out.contiguous())
-    gradients = dict(zip(DIFFERENTIABLE, found, strict=True))
-    return tuple(
-        None if x is None else gradients.get(name)
-        for name, x in zip(Inputs._fields, inputs, strict=True)
-    )
-
-
-attention.register_autograd(_backward, setup_context=_setup_context)
+register_backward(attention, attention_backward, Inputs)
 
 
 _EVALUATION = "Tensor x, Tensor knots, Tensor slopes, Tensor intercepts, int heads"

@@ -14,6 +14,10 @@ namespace eigenformer {
 // is read along its columns as fast as along its rows.
 constexpr int kLanes = 8;
 
+// The largest number of a function's linear pieces; MOST_PIECES in scalar_mlp.py. A few hidden
+// layers with hostile weights have millions of them.
+constexpr int64_t kMostSegments = 65536;
+
 enum Psi : int32_t { kNoFeatures = 0, kIdentity = 1, kSignedSqrt = 2 };
 
 struct AttentionCall {

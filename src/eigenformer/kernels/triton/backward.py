@@ -12,6 +12,7 @@ import triton.language as tl
 from eigenformer.kernels.triton.dropout import keep, row_keys
 from eigenformer.kernels.triton.tiles import (
     FREQUENCIES,
+    kernel,
     load_rows,
     logits,
     place,
@@ -61,12 +62,12 @@ def add_importance(d_importance, eigenvectors, ds, i, j, nodes, frequencies, hea
         tl.store(d_importance + k * heads, before + found, mask=k < frequencies)
 
 
-@triton.jit(do_not_specialize=["segments", "piece_steps", "edge_steps", "threshold"])
+@kernel
 def rows(
     blocks, first_node, first_frequency, first_entry, first_part, first_edge, edge_source,
     edge_kind, eigenvectors, importance, knots, slopes, intercepts, values, queries, keys,
     edge_logits, seed, out, maximum, inverse, d_out, products_at_edges,
-    d_queries, weights_at_edges, gradients_at_edges, d_importance, d_slopes, d_intercepts,
+    means, d_queries, weights_at_edges, gradients_at_edges, d_importance, d_slopes, d_intercepts,
     heads, channels, segments, piece_steps, edge_steps, scale, threshold, keep_scale,
     PSI: tl.constexpr, DROPOUT: tl.constexpr, EDGES: tl.constexpr, EDGE_LOGITS: tl.constexpr,
     EDGE_VALUES: tl.constexpr, BLOCK: tl.constexpr, CHANNELS: tl.constexpr,
@@ -74,7 +75,7 @@ def rows(
     """One block of rows, one head: the gradients of queries, and this block's part of the sums
     into φ₂'s values, slopes and intercepts, which start at 0.
 
-    Keeps keep_ij α_ij and dx_ij at edges.
+    Keeps keep_ij α_ij and dx_ij at edges, and D_i for :func:`columns`.
     """
     graph, row, node, nodes, frequency, frequencies, entry = place(
         blocks, first_node, first_frequency, first_entry
@@ -90,16 +91,19 @@ def rows(
     d_out_i = load_rows(d_out, node, i, nodes, heads, channels, CHANNELS)
     out_i = load_rows(out, node, i, nodes, heads, channels, CHANNELS)
     mean = tl.sum(d_out_i * out_i, 1)
+    tl.store(means + at, mean, mask=i < nodes)
     d_query = tl.zeros((BLOCK, CHANNELS), tl.float32)
     part = tl.load(first_part + block) * heads + head
     pieces = (block * heads + head).to(tl.int64) * segments
-    for first in range(0, nodes, BLOCK):
-        j = first + tl.arange(0, BLOCK)
+    # Wide heads have fewer columns in a tile, so that everything fits into registers.
+    COLUMNS: tl.constexpr = BLOCK * 16 // CHANNELS
+    for first in range(0, nodes, COLUMNS):
+        j = first + tl.arange(0, COLUMNS)
         x, s, piece, slope, product, edge = logits(
             eigenvectors + entry, importance + frequency * heads + head, knots, slopes, intercepts,
             queries, keys, first_edge, edge_source, edge_kind, edge_logits,
             node, nodes, frequencies, heads, channels, scale, segments, piece_steps, edge_steps,
-            i, j, PSI, EDGES, EDGE_LOGITS, BLOCK, CHANNELS,
+            i, j, PSI, EDGES, EDGE_LOGITS, CHANNELS,
         )  # fmt: skip
         v = load_rows(values, node, j, nodes, heads, channels, CHANNELS)
         weight, dx = logit_gradients(
@@ -127,11 +131,11 @@ def rows(
         store_rows(d_queries, d_query, node, i, nodes, heads, channels, CHANNELS)
 
 
-@triton.jit(do_not_specialize=["segments", "piece_steps", "edge_steps", "threshold"])
+@kernel
 def columns(
     blocks, first_node, first_frequency, first_entry, first_edge, edge_source, edge_kind,
     eigenvectors, importance, knots, slopes, intercepts, values, queries, keys, edge_logits, seed,
-    out, maximum, inverse, d_out, products_at_edges, d_values, d_keys,
+    maximum, inverse, d_out, products_at_edges, means, d_values, d_keys,
     heads, channels, segments, piece_steps, edge_steps, scale, threshold, keep_scale,
     PSI: tl.constexpr, DROPOUT: tl.constexpr, EDGES: tl.constexpr, EDGE_LOGITS: tl.constexpr,
     EDGE_VALUES: tl.constexpr, BLOCK: tl.constexpr, CHANNELS: tl.constexpr,
@@ -145,23 +149,24 @@ def columns(
     v = load_rows(values, node, j, nodes, heads, channels, CHANNELS)
     d_value = tl.zeros((BLOCK, CHANNELS), tl.float32)
     d_key = tl.zeros((BLOCK, CHANNELS), tl.float32)
-    for first in range(0, nodes, BLOCK):
-        i = first + tl.arange(0, BLOCK)
+    # The same for rows.
+    ROWS: tl.constexpr = BLOCK * 16 // CHANNELS
+    for first in range(0, nodes, ROWS):
+        i = first + tl.arange(0, ROWS)
         a, b = i, i
         if DROPOUT:
             a, b = row_keys(seed, graph, head, i)
         at = (node + i) * heads + head
         top = tl.load(maximum + at, mask=i < nodes, other=0.0)
         inverses = tl.load(inverse + at, mask=i < nodes, other=0.0)
-        d_out_i = load_rows(d_out, node, i, nodes, heads, channels, CHANNELS)
-        out_i = load_rows(out, node, i, nodes, heads, channels, CHANNELS)
-        mean = tl.sum(d_out_i * out_i, 1)
+        mean = tl.load(means + at, mask=i < nodes, other=0.0)
         x, _, _, _, product, edge = logits(
             eigenvectors + entry, importance + frequency * heads + head, knots, slopes, intercepts,
             queries, keys, first_edge, edge_source, edge_kind, edge_logits,
             node, nodes, frequencies, heads, channels, scale, segments, piece_steps, edge_steps,
-            i, j, PSI, EDGES, EDGE_LOGITS, BLOCK, CHANNELS,
+            i, j, PSI, EDGES, EDGE_LOGITS, CHANNELS,
         )  # fmt: skip
+        d_out_i = load_rows(d_out, node, i, nodes, heads, channels, CHANNELS)
         weight, dx = logit_gradients(
             x, edge, i, j, top, inverses, mean, d_out_i, v, products_at_edges, a, b,
             heads, threshold, keep_scale, DROPOUT, EDGE_VALUES,
@@ -176,7 +181,7 @@ def columns(
         store_rows(d_keys, d_key, node, j, nodes, heads, channels, CHANNELS)
 
 
-@triton.jit
+@kernel
 def sum_importance(d_importance, parts, first_node, first_frequency, first_part_of_graph,
                    heads, BLOCK: tl.constexpr):  # fmt: skip
     """One graph, one head: adds the parts of the graph's blocks, in their order."""

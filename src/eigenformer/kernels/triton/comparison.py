@@ -61,7 +61,7 @@ def _example() -> tuple[RaggedGraphs, AttentionTerms]:
     edge_index = edge_index[:, node_graph[edge_index[0]] == node_graph[edge_index[1]]]
     graphs = RaggedGraphs(
         sizes=_SIZES,
-        frequencies=_SIZES,
+        num_frequencies=_SIZES,
         eigenvalues=torch.rand(nodes) * 2,
         eigenvectors=torch.cat([u.flatten() for u in vectors]),
         edge_index=edge_index,

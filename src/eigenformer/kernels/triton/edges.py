@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 from eigenformer.kernels.triton.dropout import keep, row_keys
+from eigenformer.kernels.triton.tiles import kernel
 
 
 @triton.jit
@@ -32,7 +33,7 @@ def edge_value(edge_values, edge_coefficients, kind, there, heads, channels, fac
     return value
 
 
-@triton.jit(do_not_specialize=["nodes", "factors", "threshold"])
+@kernel
 def messages(
     first_node, node_graph, first_edge, edge_source, edge_kind, edge_coefficients, edge_values,
     seed, logits_at_edges, maximum, inverse, out,
@@ -73,7 +74,7 @@ def messages(
     tl.store(out + at_out, total, mask=in_out)
 
 
-@triton.jit(do_not_specialize=["nodes", "factors"])
+@kernel
 def products(
     first_edge, edge_kind, edge_coefficients, edge_values, d_out, products_at_edges,
     nodes, heads, channels, factors,
@@ -100,7 +101,7 @@ def products(
         tl.store(products_at_edges + at, tl.sum(d * value, 1), mask=there)
 
 
-@triton.jit(do_not_specialize=["edges", "factors", "splits"])
+@kernel
 def sums(
     by_kind, first_of_kind, edge_target, edge_kind, edge_coefficients, weights_at_edges,
     gradients_at_edges, d_out, d_values, d_logits,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import triton
 import triton.language as tl
 
 from eigenformer.kernels.triton.dropout import keep, row_keys
-from eigenformer.kernels.triton.tiles import LOWEST, load_rows, logits, place, store_rows, vectors
+from eigenformer.kernels.triton.tiles import (
+    LOWEST,
+    kernel,
+    load_rows,
+    logits,
+    place,
+    store_rows,
+    vectors,
+)
 
 
-@triton.jit(do_not_specialize=["segments", "piece_steps", "edge_steps", "threshold"])
+@kernel
 def attend(
     blocks, first_node, first_frequency, first_entry, first_edge, edge_source, edge_kind,
     eigenvectors, importance, knots, slopes, intercepts, values, queries, keys, edge_logits, seed,
@@ -40,7 +47,7 @@ def attend(
             eigenvectors + entry, importance + frequency * heads + head, knots, slopes, intercepts,
             queries, keys, first_edge, edge_source, edge_kind, edge_logits,
             node, nodes, frequencies, heads, channels, scale, segments, piece_steps, edge_steps,
-            i, j, PSI, EDGES, EDGE_LOGITS, BLOCK, CHANNELS,
+            i, j, PSI, EDGES, EDGE_LOGITS, CHANNELS,
         )  # fmt: skip
         if EDGE_VALUES:
             at = edge.to(tl.int64) * heads + head
@@ -59,7 +66,7 @@ def attend(
     store_rows(out, sums / total[:, None], node, i, nodes, heads, channels, CHANNELS)
 
 
-@triton.jit
+@kernel
 def norms(blocks, first_node, first_frequency, first_entry, eigenvectors, found,
           FREQUENCIES: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     """One block of rows: ‖u[i]‖²."""

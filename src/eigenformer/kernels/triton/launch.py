@@ -159,14 +159,15 @@ def differentiate(
     gradients = _at_edges(x) if options["EDGE_LOGITS"] else None
     d_values = torch.empty_like(x.values)
     d_queries, d_keys = (None if y is None else torch.empty_like(y) for y in (x.queries, x.keys))
+    means = torch.empty_like(saved[1])
     parts = x.importance.new_zeros(x.parts, heads)
     of_pieces = [x.slopes.new_zeros(blocks, *x.slopes.shape) for _ in range(2)]
     backward.rows[x.grid](
         *layout[:5], *x.tensors(), *saved, d_out, products,
-        d_queries, weights, gradients, parts, *of_pieces, *x.numbers(), **options,
+        means, d_queries, weights, gradients, parts, *of_pieces, *x.numbers(), **options,
     )  # fmt: skip
     backward.columns[x.grid](
-        *layout[:4], *x.tensors(), *saved, d_out, products, d_values, d_keys,
+        *layout[:4], *x.tensors(), *saved[1:], d_out, products, means, d_values, d_keys,
         *x.numbers(), **options,
     )  # fmt: skip
     d_importance = torch.empty_like(x.importance)

@@ -52,7 +52,7 @@ def make_layout(graphs: RaggedGraphs) -> tuple[Layout, Tensor]:
 
     Sizes are Python numbers and nothing is read back from the device.
     """
-    device, sizes, counts = graphs.eigenvectors.device, graphs.sizes, graphs.frequencies
+    device, sizes, counts = graphs.eigenvectors.device, graphs.sizes, graphs.num_frequencies
     blocks = [(g, row) for g, n in enumerate(sizes) for row in range(0, n, BLOCK)]
     parts = _first([counts[g] for g, _ in blocks])
     of_graph = [part for part, (_, row) in zip(parts, blocks, strict=False) if row == 0]
@@ -79,7 +79,7 @@ def make_layout(graphs: RaggedGraphs) -> tuple[Layout, Tensor]:
 
 def count_parts(graphs: RaggedGraphs) -> int:
     """Returns the number of sums of all blocks into φ₂'s values, for each head."""
-    pairs = zip(graphs.sizes, graphs.frequencies, strict=True)
+    pairs = zip(graphs.sizes, graphs.num_frequencies, strict=True)
     return sum(-(-n // BLOCK) * k for n, k in pairs)
 
 

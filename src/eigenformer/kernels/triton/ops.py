@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, get_type_hints
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from eigenformer.kernels.operators import (
+    DIFFERENTIABLE,
+    new_gradients,
+    register_backward,
+    schemas,
+)
 from eigenformer.kernels.triton.launch import Inputs, attend, differentiate, on_device
 
-DIFFERENTIABLE = (
-    "importance",
-    "slopes",
-    "intercepts",
-    "values",
-    "queries",
-    "keys",
-    "edge_logits",
-    "edge_values",
-)
-"""Names of the inputs that have gradients."""
-
-_NAMES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "int"}
-_SCHEMA = ", ".join(f"{_NAMES[kind]} {name}" for name, kind in get_type_hints(Inputs).items())
-_TENSORS = _SCHEMA.count("Tensor")
+_FORWARD, _BACKWARD = schemas(Inputs)
 
 
-@torch.library.custom_op(
-    "eigenformer::triton_attention",
-    mutates_args=(),
-    schema=f"({_SCHEMA}) -> (Tensor, Tensor, Tensor)",
-)
+@torch.library.custom_op("eigenformer::triton_attention", mutates_args=(), schema=_FORWARD)
 def attention(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Computes attention over a ragged batch from :class:`Inputs`.
 
@@ -45,10 +33,7 @@ def attention(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @torch.library.custom_op(
-    "eigenformer::triton_attention_backward",
-    mutates_args=(),
-    schema=f"({_SCHEMA}, Tensor out, Tensor maximum, Tensor inverse, Tensor d_out)"
-    f" -> ({', '.join(['Tensor'] * len(DIFFERENTIABLE))})",
+    "eigenformer::triton_attention_backward", mutates_args=(), schema=_BACKWARD
 )
 def attention_backward(*arguments: Any) -> tuple[Tensor, ...]:
     """Returns the gradients of the differentiable inputs; empty for missing inputs."""
@@ -67,10 +52,7 @@ def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 @attention_backward.register_fake
 def _(*arguments: Any) -> tuple[Tensor, ...]:
-    inputs = Inputs(*arguments[:-4])
-    given = (getattr(inputs, name) for name in DIFFERENTIABLE)
-    nothing = inputs.values.new_empty
-    return tuple(nothing(0) if x is None else torch.empty_like(x) for x in given)
+    return new_gradients(Inputs(*arguments[:-4]))
 
 
 def _outputs(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
@@ -78,21 +60,4 @@ def _outputs(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     return new(shape), new(shape[:2]), new(shape[:2])
 
 
-def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.save_for_backward(*inputs[:_TENSORS], *output)
-    ctx.settings = inputs[_TENSORS:]
-    ctx.mark_non_differentiable(*output[1:])
-
-
-def _backward(ctx: Any, d_out: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    *tensors, out, maximum, inverse = ctx.saved_tensors
-    inputs = Inputs(*tensors, *ctx.settings)
-    found = attention_backward(*inputs, out, maximum, inverse, d_out.contiguous())
-    gradients = dict(zip(DIFFERENTIABLE, found, strict=True))
-    return tuple(
-        None if x is None else gradients.get(name)
-        for name, x in zip(Inputs._fields, inputs, strict=True)
-    )
-
-
-attention.register_autograd(_backward, setup_context=_setup_context)
+register_backward(attention, attention_backward, Inputs)

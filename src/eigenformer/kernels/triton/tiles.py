@@ -6,18 +6,29 @@ columns j.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
 import triton
 import triton.language as tl
 
 FREQUENCIES = 16
 """Frequencies that are multiplied at a time."""
-NO_FEATURES, IDENTITY, SIGNED_SQRT = 0, 1, 2
-"""Values of ψ."""
 
 _FREQUENCIES = tl.constexpr(FREQUENCIES)
 _PSI_EPSILON = tl.constexpr(1e-6)
 _UPPER_HALF = tl.constexpr(-4096)
 LOWEST = tl.constexpr(-3.4e38)
+
+
+def kernel(function: Callable[..., None]) -> Any:
+    """Declares a kernel that is compiled for its constants, which have names in capitals.
+
+    Triton would compile it again for numbers and addresses that are multiples of 16, and for 1.
+    """
+    names = [name for name in signature(function).parameters if name.islower()]
+    return triton.jit(do_not_specialize=names)(function)
 
 
 @triton.jit
@@ -77,9 +88,9 @@ def vectors(eigenvectors, rows, nodes, k, frequencies):
 
 
 @triton.jit
-def scores(eigenvectors, importance, i, j, nodes, frequencies, heads, BLOCK: tl.constexpr):
+def scores(eigenvectors, importance, i, j, nodes, frequencies, heads):
     """Returns s_ij = Σ_k u_ik φ₂(λ_k) u_jk."""
-    s = tl.zeros((BLOCK, BLOCK), tl.float32)
+    s = tl.zeros((i.shape[0], j.shape[0]), tl.float32)
     for first in range(0, frequencies, _FREQUENCIES):
         k = first + tl.arange(0, _FREQUENCIES)
         phi2 = tl.load(importance + k * heads, mask=k < frequencies, other=0.0)
@@ -117,17 +128,26 @@ def halves(x):
 
 
 @triton.jit
+def add_exactly(total, rest, x):
+    """Adds x to the total, and the rounding error of this sum to the rest."""
+    new = total + x
+    part = new - total
+    return new, rest + ((total - (new - part)) + (x - part))
+
+
+@triton.jit
 def feature_products(
     queries, keys, node, i, j, nodes, heads, channels, scale,
-    PSI: tl.constexpr, BLOCK: tl.constexpr, CHANNELS: tl.constexpr,
+    PSI: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
     """Returns q_i·k_j / √C.
 
-    ψ' is so steep at 0 that the last digit of the product matters: the product is then a sum of
-    exact products with the rounding errors of that sum, as exact as in float64.
+    ψ' is so steep at 0 that the last digit of the product matters, however much it cancels: the
+    product is then a sum of exact products with the rounding errors of that sum. A compiler may
+    fuse these products with their sums, since it makes no difference to exact products.
     """
-    total = tl.zeros((BLOCK, BLOCK), tl.float32)
-    rest = tl.zeros((BLOCK, BLOCK), tl.float32)
+    total = tl.zeros((i.shape[0], j.shape[0]), tl.float32)
+    rest = tl.zeros_like(total)
     if PSI == 1:
         q = load_rows(queries, node, i, nodes, heads, channels, CHANNELS)
         k = load_rows(keys, node, j, nodes, heads, channels, CHANNELS)
@@ -141,12 +161,10 @@ def feature_products(
             key = tl.load(keys + at_j + c, mask=j < nodes, other=0.0).to(tl.float32)
             q_upper, q_lower = halves(query[:, None])
             k_upper, k_lower = halves(key[None, :])
-            product = q_upper * k_upper
-            sum_ = total + product
-            part = sum_ - total
-            rest += (total - (sum_ - part)) + (product - part)
-            rest += q_upper * k_lower + q_lower * k_upper + q_lower * k_lower
-            total = sum_
+            total, rest = add_exactly(total, rest, q_upper * k_upper)
+            total, rest = add_exactly(total, rest, q_upper * k_lower)
+            total, rest = add_exactly(total, rest, q_lower * k_upper)
+            rest += q_lower * k_lower
     return (total + rest) * scale
 
 
@@ -173,8 +191,7 @@ def logits(
     eigenvectors, importance, knots, slopes, intercepts, queries, keys,
     first_edge, edge_source, edge_kind, edge_logits,
     node, nodes, frequencies, heads, channels, scale, segments, piece_steps, edge_steps, i, j,
-    PSI: tl.constexpr, EDGES: tl.constexpr, EDGE_LOGITS: tl.constexpr,
-    BLOCK: tl.constexpr, CHANNELS: tl.constexpr,
+    PSI: tl.constexpr, EDGES: tl.constexpr, EDGE_LOGITS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
     """Returns the logits of a tile, -∞ outside of the graph, and what the backward pass needs:
     scores, their pieces, the slopes there, q_i·k_j / √C, and the edge of each pair.
@@ -182,14 +199,14 @@ def logits(
     ``eigenvectors`` points to the graph, ``importance`` also to the head.
     """
     head = tl.program_id(1)
-    s = scores(eigenvectors, importance, i, j, nodes, frequencies, heads, BLOCK)
+    s = scores(eigenvectors, importance, i, j, nodes, frequencies, heads)
     piece = piece_of(knots + head * (segments - 1), s, segments, piece_steps)
     slope = tl.load(slopes + head * segments + piece)
     x = slope * s + tl.load(intercepts + head * segments + piece)
     product = s
     if PSI != 0:
         product = feature_products(
-            queries, keys, node, i, j, nodes, heads, channels, scale, PSI, BLOCK, CHANNELS
+            queries, keys, node, i, j, nodes, heads, channels, scale, PSI, CHANNELS
         )
         x += psi_of(product, PSI)
     edge = piece

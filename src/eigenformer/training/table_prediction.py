@@ -1,0 +1,253 @@
+"""Predicts for a table of molecules of any length: in chunks, on all cores, and resumable."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import gzip
+import hashlib
+import io
+import itertools
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from eigenformer import __version__
+from eigenformer.data.descriptors import columns
+from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.featurizing import follow_parent
+from eigenformer.data.molecules import MoleculeGraph
+from eigenformer.data.tables import count_lines, open_rows
+from eigenformer.model_folder import weights_digest
+from eigenformer.models.ensemble import Ensemble
+from eigenformer.nearest import unknown
+from eigenformer.pools import HERE, Pool
+from eigenformer.reporting import Reporter
+from eigenformer.training.partial_file import PartialFile
+from eigenformer.training.prediction_form import (
+    REASON,
+    Found,
+    PredictionCounts,
+    PredictionForm,
+    predict_each,
+)
+
+if TYPE_CHECKING:
+    from eigenformer.trained_model import TrainedModel
+
+CHUNK = 1024
+"""Rows per piece of work. Molecules are sorted by size within it."""
+# With fewer rows, the work is done before other processes have started.
+_MANY = 4 * CHUNK
+# A piece with more than that is complete before it has all its rows.
+_CHARACTERS = 1 << 24
+
+Rows = list[list[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class RowPredictor:
+    """Predicts for rows of a table.
+
+    Args:
+        trained: The model.
+        form: The columns to add.
+        smiles: The column with SMILES.
+        header: The columns of the table.
+    """
+
+    trained: TrainedModel
+    form: PredictionForm
+    smiles: str
+    header: list[str]
+
+    def __call__(self, rows: Rows) -> Rows:
+        """Returns each row with its prediction, or with the reason why it has none."""
+        return self.finish(rows, self.featurize(rows))
+
+    def featurize(self, rows: Rows) -> list[MoleculeGraph | str]:
+        """Returns the graph of each row, or the reason why it has none."""
+        return [self._graph(cells) for cells in rows]
+
+    def finish(self, rows: Rows, graphs: Sequence[MoleculeGraph | str]) -> Rows:
+        """Predicts for the graphs, and returns the complete rows."""
+        molecules = [(place, g) for place, g in enumerate(graphs) if isinstance(g, MoleculeGraph)]
+        molecules.sort(key=lambda item: len(item[1].x))  # similar sizes make good batches
+        found = {place: Found.none(g) for place, g in enumerate(graphs) if isinstance(g, str)}
+        if molecules:
+            archive = self.trained.archive([graph for _, graph in molecules])
+            predicted = predict_each(self.trained, archive, self.form)
+            found.update(zip((place for place, _ in molecules), predicted, strict=True))
+        complete, width = [], len(self.header)
+        for place, cells in enumerate(rows):
+            shown = [*cells, *[""] * (width - len(cells))][:width]
+            complete.append([*shown, *self.form.row(found[place])])
+        return complete
+
+    def on_cpu(self) -> RowPredictor:
+        """Returns the same with a copy of the model on the CPU, for another process."""
+        model = copy.deepcopy(self.trained.model).cpu()
+        return replace(self, trained=replace(self.trained, model=model))
+
+    def _graph(self, cells: list[str]) -> MoleculeGraph | str:
+        if not any(cell.strip() for cell in cells):
+            return "the row is empty"
+        if len(cells) != len(self.header):
+            return f"{len(cells)} cells, the header has {len(self.header)}"
+        # Of two columns with the same name, the first counts.
+        row = dict(zip(self.header[::-1], cells[::-1], strict=True))
+        try:
+            return self.trained.molecule(row[self.smiles].strip(), row)
+        except DataError as error:
+            return str(error)
+
+
+def predict_table(
+    trained: TrainedModel,
+    path: Path,
+    out: Path,
+    smiles: str,
+    form: PredictionForm,
+    cell: Callable[[str], str] = str,
+    pool: Pool = HERE,
+    reporter: Reporter | None = None,
+) -> PredictionCounts:
+    """Predicts for a table of molecules and writes it with the predictions.
+
+    If a process that did the same was killed, continues where it stopped.
+
+    Args:
+        trained: The model.
+        path: The table.
+        out: The file to write: CSV or TSV, which may end in ``.gz``.
+        smiles: The column with SMILES.
+        form: The columns to add.
+        cell: Applied to every cell that is written.
+        pool: Where to predict. A short table needs one process only, which is this one.
+        reporter: Reports the progress.
+    """
+    reporter = reporter or Reporter()
+    with open_rows(path, trained.limits) as table:
+        header = table.header
+        count = table.count
+        if count is None:  # about as many: a cell may hold line breaks
+            count = max(count_lines(path, trained.limits) - 1, 0)
+        if smiles not in header:
+            reason = unknown(f"column '{smiles}'", smiles, header)
+            raise DataError(Problem(str(path), f"{reason}; choose one with --smiles", 1))
+        if trained.target.of_nodes:
+            reason = "the model makes predictions for nodes; give an archive of graphs"
+            raise DataError(f"{path}: {reason}")
+        trained.check_molecules()
+        for name in columns(trained.input_format.descriptors):
+            if name not in header:
+                reason = unknown(f"column '{name}'", name, header)
+                raise DataError(Problem(str(path), f"{reason}; the model needs this descriptor", 1))
+        names = [*header, *_free_names([*form.header(), REASON], header)]
+        predictor = RowPredictor(trained, form, smiles, header)
+        bounds = None if form.bounds is None else form.bounds.tolist()
+        written = PartialFile(out, _key(trained, path, names, smiles, bounds, cell("=")))
+        with closing(written), reporter.step("predicting", count, unit="rows") as step:
+            if written.rows:
+                reporter.say(f"{written.partial}: continuing after {written.rows} rows")
+                step.advance(written.rows)
+            else:
+                written.append(_encoded(out, [names], cell), 0, 0)
+            rest = itertools.islice((row for _, row in table.rows), written.rows, None)
+            for rows in _predicted(predictor, _chunks(rest), pool if count > _MANY else HERE):
+                predicted = sum(row[-1] == "" for row in rows)
+                written.append(_encoded(out, rows, cell), len(rows), predicted)
+                step.advance(len(rows))
+            written.finish()
+    return PredictionCounts(written.rows, written.predicted)
+
+
+def _chunks(rows: Iterator[list[str]]) -> Iterator[Rows]:
+    """Yields pieces of work. Those with long cells have fewer rows."""
+    chunk: Rows = []
+    length = 0
+    for row in rows:
+        chunk.append(row)
+        length += sum(map(len, row))
+        if len(chunk) == CHUNK or length > _CHARACTERS:
+            yield chunk
+            chunk, length = [], 0
+    if chunk:
+        yield chunk
+
+
+def _predicted(predictor: RowPredictor, chunks: Iterator[Rows], pool: Pool) -> Iterator[Rows]:
+    """Predicts for chunks of rows, in order, in several processes.
+
+    On the CPU, each process does everything. A GPU predicts in this process, while the others
+    prepare graphs for it.
+    """
+    if pool == HERE:
+        yield from map(predictor, chunks)
+        return
+    on_cpu = predictor.trained.device.type == "cpu"
+    work = predictor if on_cpu else predictor.on_cpu().featurize
+    workers = pool.open(_start_worker)
+    waiting: deque[tuple[Rows, Future[Any]]] = deque()
+    try:
+        for rows in chunks:
+            waiting.append((rows, workers.submit(work, rows)))
+            while len(waiting) > 2 * pool.size:
+                first, future = waiting.popleft()
+                yield future.result() if on_cpu else predictor.finish(first, future.result())
+        for first, future in waiting:
+            yield future.result() if on_cpu else predictor.finish(first, future.result())
+    except BrokenProcessPool:
+        raise DataError(
+            "a worker process was killed, perhaps for lack of memory; run the same command to "
+            "continue, with fewer  --workers"
+        ) from None
+    finally:
+        workers.shutdown(wait=False, cancel_futures=True)
+
+
+def _start_worker() -> None:
+    follow_parent()
+    torch.set_num_threads(1)
+
+
+def _encoded(out: Path, rows: Rows, cell: Callable[[str], str]) -> bytes:
+    packed = out.suffix.lower() == ".gz"
+    suffix = (out.with_suffix("") if packed else out).suffix.lower()
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, delimiter="\t" if suffix == ".tsv" else ",")
+    writer.writerows([cell(text) for text in row] for row in rows)
+    data = stream.getvalue().encode("utf-8")
+    return gzip.compress(data, mtime=0) if packed else data  # packed pieces can be put together
+
+
+def _key(trained: TrainedModel, path: Path, *options: object) -> str:
+    """Returns what identifies this work: the model, the table and the options."""
+    told = path.stat()
+    source = [str(path.resolve()), told.st_size, told.st_mtime_ns]
+    model, reference = trained.model, trained.reference
+    tensors = {} if reference is None else vars(reference)
+    digests = [weights_digest(dict(model.state_dict())), weights_digest(tensors)]
+    targets = model.targets if isinstance(model, Ensemble) else (trained.target,)
+    settings = [*targets, trained.input_format, model.config]
+    described = [*(part.to_dict() for part in settings), vars(trained.limits), __version__]
+    text = json.dumps([digests, described, source, options])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _free_names(names: list[str], taken: Sequence[str]) -> list[str]:
+    free: list[str] = []
+    for name in names:
+        candidate, number = name, 2
+        while candidate in taken or candidate in free:
+            candidate, number = f"{name}_{number}", number + 1
+        free.append(candidate)
+    return free
