@@ -135,10 +135,10 @@ def test_a_process_killed_while_training_starts_is_reported(table, tmp_path):
 
 
 def _child_of(parent: int) -> int:
-    """The first child that trains, as soon as there is one; Git is asked for a revision before."""
+    """The first child that trains, as soon as there is one: others ask Git for a revision."""
     for _ in range(3000):
         for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-            if b"--devices" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"LOCAL_RANK=1" in Path(f"/proc/{child}/environ").read_bytes():
                 return int(child)
         time.sleep(0.02)
     raise AssertionError("no second process was started")

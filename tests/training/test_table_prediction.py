@@ -10,9 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from eigenformer import TrainedModel
 from eigenformer.cli import main
 from eigenformer.data.errors import DataError
 from eigenformer.limits import Limits
+from eigenformer.pools import Pool
 from eigenformer.training import table_prediction
 from eigenformer.training.partial_file import PartialFile
 from eigenformer.training.prediction import predict_file
@@ -163,23 +163,12 @@ def test_a_killed_worker_is_one_sentence(
     run: Path, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel kills a process that takes too much memory."""
-
-    class Pool:
-        def __init__(self, *arguments: object) -> None:
-            pass
-
-        def submit(self, *arguments: object) -> Future[object]:
-            future: Future[object] = Future()
-            future.set_exception(BrokenProcessPool("a process was terminated abruptly"))
-            return future
-
-        def shutdown(self, **options: object) -> None:
-            pass
-
-    monkeypatch.setattr(table_prediction, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(table_prediction, "_start_worker", partial(os._exit, 1))
     write_table(tmp_path / "m.csv", 60)
     with pytest.raises(DataError, match="a worker process was killed"):
-        predict_file(TrainedModel.open(run), tmp_path / "m.csv", tmp_path / "p.csv", workers=2)
+        predict_file(
+            TrainedModel.open(run), tmp_path / "m.csv", tmp_path / "p.csv", pool=Pool(2)
+        )
 
 
 def test_what_makes_other_work(run: Path, tmp_path: Path) -> None:
