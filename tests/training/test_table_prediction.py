@@ -166,9 +166,7 @@ def test_a_killed_worker_is_one_sentence(
     monkeypatch.setattr(table_prediction, "_start_worker", partial(os._exit, 1))
     write_table(tmp_path / "m.csv", 60)
     with pytest.raises(DataError, match="a worker process was killed"):
-        predict_file(
-            TrainedModel.open(run), tmp_path / "m.csv", tmp_path / "p.csv", pool=Pool(2)
-        )
+        predict_file(TrainedModel.open(run), tmp_path / "m.csv", tmp_path / "p.csv", pool=Pool(2))
 
 
 def test_what_makes_other_work(run: Path, tmp_path: Path) -> None:
