@@ -7,11 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
+import torch
 
 import eigenformer
+from eigenformer.targets import NumberTarget
 
 GUIDE = Path(__file__).parent.parent / "docs" / "extending.md"
 
@@ -47,6 +50,7 @@ def build(files, reporter, limits):
 # The self-check of doctor takes ten seconds, unless it is told to be quick.
 CALL = """
 import sys
+import types
 from functools import partial
 from eigenformer import self_check
 from eigenformer.cli import main
@@ -66,6 +70,9 @@ COMMANDS = (
     "evaluate sets",
     f"train m.csv --target y --task mean_variance {SMALL} --model.hidden_dim 8 --out deviations",
     "predict deviations m.csv --out predictions.csv",
+    f"train m.csv --target y --task mean_variance {SMALL} --model.hidden_dim 8 --ensemble 2 "
+    "--side-by-side 1 --out several",
+    "evaluate several",
     "data list",
 )
 
@@ -148,6 +155,18 @@ def _add_target(package: Path) -> None:
     _edit(file, before, f"{imported}{before}MeanVarianceTarget | ")
 
 
+def test_the_units_of_the_guides_target_can_be_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ensemble averages in units, and hands the mean on as an output of its first member."""
+    module = types.ModuleType("guide")
+    vars(module).update(torch=torch, NumberTarget=NumberTarget)
+    monkeypatch.setitem(sys.modules, "guide", module)  # where the settings look for their types
+    names = vars(module)
+    exec(_snippet("class MeanVarianceTarget").partition('\n\n\nKINDS["')[0], names)
+    target = names["MeanVarianceTarget"](names=("y",), mean=(5.0,), scale=(2.0,))
+    output = torch.randn(7, 2)
+    torch.testing.assert_close(target.from_units(target.in_units(output)), output)
+
+
 def _snippet(content: str) -> str:
     snippets = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text("utf-8"), re.S | re.M)
     return next(text for text in snippets if content in text)
@@ -176,4 +195,5 @@ def test_a_part_a_network_and_a_target_likewise(output: str) -> None:
     assert "model: deep_sets, preset molecules, " in output
     assert len(re.findall(r"^test mae [\d.]+ \(10 graphs\)$", output, re.M)) == 3
     assert "task: graph mean_variance (y)\n" in output
+    assert "everything is in several" in output
     assert "\nsmiles,y,predicted_y,deviation_y,reason\n" in f"\n{output}"

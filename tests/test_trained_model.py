@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +52,27 @@ def zinc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         graphs.append(Data(x=x, edge_index=edges, y=torch.tensor([size / 2])))
     torch.save(graphs, tmp_path / "zinc" / "rings.pt")
     return tmp_path / "zinc"
+
+
+def test_other_data_is_used_in_full_whatever_it_is_called(
+    zinc: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the file's name nor a limit of the training says what is evaluated."""
+    limited = ["--limit", "4", "--model.phi_width", "4"]
+    assert main(["train", "./zinc", "--out", "run", *SMALL, *limited]) == 0
+    (tmp_path / "other").mkdir()
+    shutil.copytree(zinc, tmp_path / "other" / "zinc")
+    for data, split, count in (("other/zinc", "all", 40), ("./zinc", "test", 4)):
+        capsys.readouterr()
+        assert main(["evaluate", "run", "--data", data]) == 0
+        assert re.search(rf"^{split} mae .* \({count} graphs\)$", capsys.readouterr().out, re.M)
+
+
+def test_a_misspelt_split_is_found_before_the_data_is_read(zinc: Path) -> None:
+    assert main(["train", "./zinc", "--out", "run", *SMALL, "--model.phi_width", "4"]) == 0
+    shutil.rmtree(zinc)
+    with pytest.raises(DataError, match="split 'tset': unknown; the nearest is 'test'"):
+        TrainedModel.open("run").graphs(split="tset")
 
 
 def test_an_own_folder_called_zinc_is_own_data_everywhere(

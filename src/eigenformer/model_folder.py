@@ -138,6 +138,16 @@ def read_ensemble(folder: str | Path) -> EnsembleCard | None:
         raise ModelFolderError(f"{file}: damaged, or not an ensemble ({error})") from None
 
 
+def check_single(folder: str | Path) -> None:
+    """Raises an error if a folder has an ensemble where one model is expected."""
+    if (together := read_ensemble(folder)) is not None:
+        first = Path(folder) / together.members[0]
+        raise ModelFolderError(
+            f"{folder}: an ensemble of {len(together.members)} models; use one of them, for "
+            f"example {first}"
+        )
+
+
 def write_card(folder: str | Path, card: ModelCard) -> None:
     """Writes only the card of a model."""
     text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
@@ -257,6 +267,7 @@ def read_card(folder: str | Path, limits: Limits = DEFAULT_LIMITS) -> ModelCard:
         limits.check_settings(values)
         return ModelCard.from_dict(upgrade_card(values, _run_beside(Path(folder))))
     except (FileNotFoundError, NotADirectoryError):
+        check_single(folder)
         raise ModelFolderError(
             f"{folder}: no model here ({CARD} is missing): expected a run folder, or a folder "
             f"with {WEIGHTS} and {CARD}"

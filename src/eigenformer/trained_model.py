@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS
 from eigenformer.data.encodings import with_encoding_in_memory
 from eigenformer.data.errors import DataError
+from eigenformer.data.fields import SPLITS
 from eigenformer.data.molecule_table import with_columns
 from eigenformer.data.molecules import (
     MoleculeGraph,
@@ -35,6 +37,7 @@ from eigenformer.model_folder import ModelCard, ModelFolderError, load_model, re
 from eigenformer.models import Eigenformer, Model
 from eigenformer.models.base import no_spectral_attention
 from eigenformer.models.ensemble import Ensemble
+from eigenformer.nearest import unknown
 from eigenformer.options import Backend
 from eigenformer.targets import Calibration, Target
 from eigenformer.training.features import check_columns, unseen_atoms
@@ -91,7 +94,7 @@ class TrainedModel:
     frozen_norms: bool = False
     limits: Limits = DEFAULT_LIMITS
     calibration: Calibration = field(default_factory=Calibration)
-    reference: Reference | None = None
+    reference: Reference = field(default_factory=Reference.none)
 
     @classmethod
     def open(
@@ -151,13 +154,16 @@ class TrainedModel:
     def default_split(self, dataset: str | None = None) -> str:
         """Returns the split to use by default.
 
-        This is ``test`` for benchmarks and for the model's own data, and ``all`` for other data of
-        the user.
+        This is ``test`` for benchmarks and for the data that the model was trained on, where it
+        was then, and ``all`` for other data of the user.
         """
-        if dataset is None or dataset in BENCHMARKS:
-            return "test"
-        own = isinstance(self.data, OwnData)
-        return "test" if own and OwnData(dataset=dataset).name == self.data.name else "all"
+        same = dataset is None or dataset in BENCHMARKS or self._trained_with(dataset)
+        return "test" if same else "all"
+
+    def _trained_with(self, dataset: str) -> bool:
+        """Whether the model was trained on the data at this path."""
+        # A run knows the absolute path; a model without its run only a name, which is not enough.
+        return isinstance(self.data, OwnData) and os.path.abspath(dataset) == self.data.dataset
 
     def graphs(
         self,
@@ -192,6 +198,8 @@ class TrainedModel:
                 )
             config = config.replace(**(columns or {}))
         split = split or self.default_split(dataset)
+        if split not in (known := (*SPLITS, "all")):  # before any long work
+            raise DataError(unknown(f"split '{split}'", split, known))
         data = load_data(config, workspace, *self.model.config.needs)
         if dataset is not None:
             check_columns(self.input_format, data.archive, dataset)
@@ -262,7 +270,7 @@ class TrainedModel:
 
     def check_reference(self) -> Reference:
         """Returns what the model has seen in training. Raises an error if it is unknown."""
-        if self.reference is None:
+        if not self.reference.known:
             raise ModelFolderError(
                 f"{self.name}: cannot say what is new to it, because its training did not record "
                 f"what it has seen, or the record was altered; train it again"
@@ -352,16 +360,18 @@ class TrainedModel:
         table = is_table(path)
         # An archive may leave open what kind of target it has.
         asks = table or (is_archive(path) and GraphArchive.open(path).target is None)
+        # A limit is for a quick look at the training data. Other data is used in full.
+        same = dataset == self.data.dataset or self._trained_with(dataset)
+        limit = self.data.limit if same else None
         if dataset in BENCHMARKS:
             if isinstance(self.data, BenchmarkData):
-                return self.data.replace(dataset=dataset)
-            return BenchmarkData(dataset, self.data.limit, expected.num_frequencies)
+                return self.data.replace(dataset=dataset, limit=limit)
+            return BenchmarkData(dataset, num_frequencies=expected.num_frequencies)
         if isinstance(self.data, OwnData):
-            config = self.data.replace(dataset=dataset)
+            config = self.data.replace(dataset=dataset, limit=limit)
         else:
             config = OwnData(
                 dataset=dataset,
-                limit=self.data.limit,
                 num_frequencies=expected.num_frequencies,
                 featurizer=self.featurizer if table else None,
             )

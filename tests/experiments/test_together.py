@@ -7,8 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch_geometric.data import Data
 
 from eigenformer.cli import main
+from eigenformer.data import GraphArchive
+from eigenformer.targets import NumberTarget
 from eigenformer.trained_model import TrainedModel
 
 SMALL = [
@@ -58,6 +62,11 @@ def test_an_ensemble_predicts_with_spread_and_intervals(
     assert main(["predict", "both", table, "--interval", "0.99", "--out", "q.csv"]) == 2
     assert "needs 99 graphs with a known target" in capsys.readouterr().err
     assert main(["explain", "both", "CCO", "--out", "e.html"]) == 0
+    capsys.readouterr()
+    for command in (["report", "both"], ["train", table, "--target", "size", "--from", "both"]):
+        assert main(command) == 2
+        error = capsys.readouterr().err
+        assert "both: an ensemble of 2 models; use one of them, for example " in error
     assert "the first of 2 members" in Path("e.html").read_text("utf-8")
 
 
@@ -93,3 +102,30 @@ def test_mistakes(
 ) -> None:
     assert main(["train", table, "--target", "size", *options, *SMALL]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_folds_of_nodes_are_refused_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EIGENFORMER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+    graph = Data(x=torch.ones(3, 1), edge_index=ring, y=torch.tensor([[0.5], [1.5], [2.5]]))
+    target = NumberTarget(names=("y",), level="node")
+    GraphArchive.from_data_list([graph] * 12, target=target).save("nodes")
+    assert main(["train", "nodes", "--folds", "2", *SMALL, "--out", "folds"]) == 2
+    assert "needs targets of graphs, not of nodes" in capsys.readouterr().err
+    assert not Path("folds").exists()
+
+
+def test_a_preset_for_own_data_has_nothing_to_reproduce(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The current folder is not the data."""
+    monkeypatch.setenv("EIGENFORMER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    for words in (["reproduce", "molecules"], ["ablate", "degree-scaler", "molecules"]):
+        assert main(words) == 2
+        assert "preset 'molecules' is for your own data" in capsys.readouterr().err
+    assert main(["train", ""]) == 2
+    assert "dataset: is empty" in capsys.readouterr().err

@@ -174,7 +174,7 @@ def test_what_makes_other_work(run: Path, tmp_path: Path) -> None:
     write_table(tmp_path / "m.csv", 3)
     trained = TrainedModel.open(run)
     reference = trained.reference
-    assert reference is not None
+    assert reference.known
     keys = {
         table_prediction._key(other, tmp_path / "m.csv", "smiles")
         for other in (

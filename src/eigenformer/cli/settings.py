@@ -191,7 +191,7 @@ def add_reading(own: argparse._ArgumentGroup) -> None:
         "--descriptors", nargs="+", action="extend", metavar="NAME",
         help="numbers beside the graph: rdkit2d, morgan, or columns of the table",
     )  # fmt: skip
-    own.add_argument("--task", help="kind of target (default: told by the values)")
+    own.add_argument("--task", help="kind of target (default: inferred from the values)")
     own.add_argument(
         "--id-column", dest="identifier", metavar="COLUMN", help="column with unique names"
     )

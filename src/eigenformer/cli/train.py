@@ -125,4 +125,4 @@ def _train_several(
     else:
         table = ensemble_table(train_ensemble(wanted, arguments.ensemble, out, workspace, pool))
     write_atomic(out / "table.md", table.encode())
-    print(f"\n{table}\neverything is in {out}, which can be used like the folder of one run")
+    print(f"\n{table}\neverything is in {out}, which evaluate, predict and explain take like a run")

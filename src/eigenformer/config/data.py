@@ -145,6 +145,8 @@ class OwnData(ReadOptions, SplitOptions):
     kind: Literal["own"] = "own"
 
     def check(self) -> None:
+        if not self.dataset:
+            raise ConfigError("dataset: is empty; name a benchmark or a path to your own data")
         ReadOptions.check(self)
         SplitOptions.check(self)
         _check_counts(self, "limit", "num_frequencies")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import textwrap
 import types
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -75,7 +76,8 @@ def _table(cls: type[Settings], prefix: str) -> str:
 
 
 def _summary(cls: type[Settings]) -> str:
-    return (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " ")
+    text = (inspect.getdoc(cls) or "").split("\n\n")[0].replace("``", "`")
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def _arguments(cls: type[Settings]) -> dict[str, str]:

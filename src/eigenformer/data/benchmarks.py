@@ -157,5 +157,7 @@ def builder(
     if row.generated:
         return make(name, size, seed, official)
     if size is not None or seed or official:
-        raise DataError(f"{name}: size, seed and official apply to pattern and cluster only")
+        raise DataError(
+            f"{name}: size, generator_seed and official apply to pattern and cluster only"
+        )
     return make(name)

@@ -230,7 +230,7 @@ class PickleMachine:
         try:
             self.stack.append(kind(line.rstrip(b"L") if kind is int else line))
         except ValueError:
-            raise Refused("has a number that is none") from None
+            raise Refused("contains an invalid number") from None
 
     def long_number(self, size: int) -> None:
         if not 0 <= size <= MAX_DIGITS:
@@ -273,7 +273,7 @@ class PickleMachine:
         try:
             return int(self.line(20))
         except ValueError:
-            raise Refused("has a number that is none") from None
+            raise Refused("contains an invalid number") from None
 
     # Names and calls.
 

@@ -154,7 +154,9 @@ def base_settings(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of all runs: those of a preset or of the user's own data, changed."""
     base: dict[str, Any] = {"data": {"dataset": name}}
     if name in presets():
-        base = {"preset": name, "data": {"dataset": load_preset(name).dataset}}
+        if not (dataset := load_preset(name).dataset):
+            raise ConfigError(f"preset '{name}' is for your own data; give a path to it instead")
+        base = {"preset": name, "data": {"dataset": dataset}}
     elif not Path(name).exists():
         near = unknown(f"preset '{name}'", name, presets())
         raise ConfigError(f"{near}; there is no such file or folder either")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eigenformer.config import load_preset, merge
+from eigenformer.config import ConfigError, load_preset, merge
 from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.paper_tables import format_result, has_model_of, mean_and_deviation
 from eigenformer.experiments.sweep import Variant, sweep
@@ -33,6 +33,11 @@ def reproduce(
     workspace = workspace or Workspace.resolve()
     reporter = workspace.reporter
     chosen = load_preset(preset)
+    if not chosen.dataset:
+        raise ConfigError(
+            f"preset '{preset}' is for your own data, and has no benchmark to reproduce; use  "
+            f"eigenformer train DATA --preset {preset}"
+        )
     base = merge({"data": {"dataset": chosen.dataset}}, {**wanted, "preset": preset})
     results = []
     for run in sweep(

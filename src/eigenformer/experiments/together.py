@@ -18,6 +18,7 @@ from eigenformer.pools import HERE, Pool
 from eigenformer.targets import Calibration, Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.loading import TrainingData
+from eigenformer.training.planning import plan
 from eigenformer.training.predicting import calibrated
 
 
@@ -150,10 +151,10 @@ def cross_validate(
         for repeat in range(repeats)
         for fold in range(folds)
     ]
-    runs = list(sweep(base, variants, [seed], out, workspace, _variant_folder, pool))
-    target = runs[0].data.target
-    if target.of_nodes:
+    target = plan(merge(base, variants[0].settings), workspace)[1].target
+    if target.of_nodes:  # before any training
         raise ConfigError("folds: cross-validation needs targets of graphs, not of nodes")
+    runs = list(sweep(base, variants, [seed], out, workspace, _variant_folder, pool))
     rows = [
         row
         for number, run in enumerate(runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,11 +13,6 @@ from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv, PNAConv
 from eigenformer.config import MessagePassingConfig
 from eigenformer.models.gated_gcn import GatedGCNLayer
 from eigenformer.models.peer import Peer
-
-# The convolutions that take no edge features.
-_WITHOUT_EDGES = ("gcn", "gin")
-# The convolutions that need edge features. If there are none, they get zeros.
-_WITH_EDGES = ("gine", "gatedgcn")
 
 
 class MessagePassing(Peer):
@@ -42,15 +38,16 @@ class MessagePassing(Peer):
     config: MessagePassingConfig
 
     def __init__(self, config: MessagePassingConfig) -> None:
-        super().__init__(config, sees_edges=config.kind not in _WITHOUT_EDGES)
-        make = _MAKERS[config.kind]
-        self.layers = nn.ModuleList(make(config) for _ in range(config.layers))
+        chosen = _CONVOLUTIONS[config.kind]
+        super().__init__(config, sees_edges=chosen.edges != "ignored")
+        self.needs_edges = chosen.edges == "needed"
+        self.layers = nn.ModuleList(chosen.make(config) for _ in range(config.layers))
 
     def forward(self, batch: Data) -> Tensor:
         """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""
         inputs = self.encode(batch)
         x, edges = inputs.x, inputs.edges
-        if edges is None and self.config.kind in _WITH_EDGES:
+        if edges is None and self.needs_edges:
             edges = x.new_zeros(inputs.edge_index.size(1), x.size(1))
         for layer in self.layers:
             x, edges = layer(x, inputs.edge_index, edges)
@@ -113,11 +110,20 @@ def _block(
     return lambda config: ConvolutionBlock(convolution(config), config.hidden_dim, config.dropout)
 
 
-_MAKERS: dict[str, Callable[[MessagePassingConfig], nn.Module]] = {
-    "gcn": _block(lambda config: GCNConv(config.hidden_dim, config.hidden_dim)),
-    "gin": _block(lambda config: GINConv(_two_layers(config.hidden_dim))),
-    "gine": _block(lambda config: gine(config.hidden_dim)),
-    "gat": _block(_gat),
-    "pna": _block(_pna),
-    "gatedgcn": lambda config: GatedGCNLayer(config.hidden_dim, config.dropout),
+class _Convolution(NamedTuple):
+    """How a layer is made, and what it does with edge features: if it needs them, and there are
+    none, they are zeros.
+    """
+
+    make: Callable[[MessagePassingConfig], nn.Module]
+    edges: Literal["ignored", "used", "needed"]
+
+
+_CONVOLUTIONS = {
+    "gcn": _Convolution(_block(lambda c: GCNConv(c.hidden_dim, c.hidden_dim)), "ignored"),
+    "gin": _Convolution(_block(lambda c: GINConv(_two_layers(c.hidden_dim))), "ignored"),
+    "gine": _Convolution(_block(lambda c: gine(c.hidden_dim)), "needed"),
+    "gat": _Convolution(_block(_gat), "used"),
+    "pna": _Convolution(_block(_pna), "used"),
+    "gatedgcn": _Convolution(lambda c: GatedGCNLayer(c.hidden_dim, c.dropout), "needed"),
 }

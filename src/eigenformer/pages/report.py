@@ -262,7 +262,7 @@ def _frequencies(model: EigenformerConfig, lowest: int | None) -> str:
     part = "all" if lowest is None else f"the lowest {lowest}"
     if model.frequency_fraction == 1:
         return part
-    return f"{part}, {100 * model.frequency_fraction:g} % drawn as {model.frequency_draw}"
+    return f"{part}, {100 * model.frequency_fraction:g} % sampled as {model.frequency_draw}"
 
 
 def _number(value: Any, digits: int = 4, unit: str = "") -> str:

@@ -169,6 +169,11 @@ class NumberTarget(Target):
         return self.restore(predictions)
 
     def from_units(self, predictions: Tensor) -> Tensor:
+        if self.width != self.num_outputs:
+            raise NotImplementedError(
+                f"targets of kind '{self.kind}' have outputs beside the numbers, so their class "
+                f"needs a from_units, the inverse of its in_units"
+            )
         return self.standardise(predictions)
 
     def scores(self, predictions: np.ndarray, targets: np.ndarray) -> np.ndarray:

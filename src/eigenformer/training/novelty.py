@@ -38,6 +38,16 @@ class Reference:
     distances: Tensor
 
     @classmethod
+    def none(cls) -> Reference:
+        """Returns the reference of a model whose training did not record what it has seen."""
+        return cls(torch.zeros(0, 0), torch.zeros(0), torch.zeros(0))
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to compare with."""
+        return len(self.distances) > 0
+
+    @classmethod
     def of(cls, model: nn.Module, train: GraphDataset, val: GraphDataset) -> Reference:
         """Embeds training and validation graphs, at most 500 of each, spread over their sets."""
         known, new = (embed(model, _some(graphs)) for graphs in (train, val))
@@ -63,17 +73,17 @@ class Reference:
         write_atomic(Path(folder) / REFERENCE, save(tensors, {"sha256": _digest(tensors, model)}))
 
     @classmethod
-    def load(cls, folder: str | Path, model: nn.Module) -> Reference | None:
+    def load(cls, folder: str | Path, model: nn.Module) -> Reference:
         """Reads the file beside the model in a folder.
 
-        Returns None if there is none, or if it is not that of these weights.
+        Returns an empty reference if there is no file, or if it is not that of these weights.
         """
         file = Path(folder) / REFERENCE
         if not file.exists():
-            return None
+            return cls.none()
         tensors, digest = read_tensors(file)
         if digest != _digest(tensors, model):
-            return None
+            return cls.none()
         shapes = {name: tensor.dim() for name, tensor in tensors.items()}
         if shapes != {"embeddings": 2, "scale": 1, "distances": 1} or not (
             tensors["embeddings"].size(1) == len(tensors["scale"])

@@ -32,6 +32,7 @@ from eigenformer.config.json_text import parse_json
 from eigenformer.config.old_formats import upgrade_run
 from eigenformer.data.stored_zip import DAMAGED
 from eigenformer.files import check_path, is_temporary, write_atomic
+from eigenformer.model_folder import check_single
 
 CONFIG, METRICS, CHECKPOINT, SUMMARY = "config.yaml", "metrics.csv", "last.ckpt", "summary.json"
 LOGS = "tensorboard"
@@ -109,6 +110,7 @@ class RunFolder:
         path = Path(path)
         check_path(path)
         if not (path / CONFIG).is_file():
+            check_single(path)
             raise RunError(f"{path}: not a run folder ({CONFIG} is missing)")
         return cls(path)
 

@@ -233,9 +233,8 @@ def _key(trained: TrainedModel, path: Path, *options: object) -> str:
     """Returns what identifies this work: the model, the table and the options."""
     told = path.stat()
     source = [str(path.resolve()), told.st_size, told.st_mtime_ns]
-    model, reference = trained.model, trained.reference
-    tensors = {} if reference is None else vars(reference)
-    digests = [weights_digest(dict(model.state_dict())), weights_digest(tensors)]
+    model = trained.model
+    digests = [weights_digest(dict(model.state_dict())), weights_digest(vars(trained.reference))]
     targets = model.targets if isinstance(model, Ensemble) else (trained.target,)
     settings = [*targets, trained.input_format, model.config]
     described = [*(part.to_dict() for part in settings), vars(trained.limits), __version__]
