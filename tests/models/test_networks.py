@@ -91,6 +91,19 @@ def test_predicts_for_graphs_and_nodes(kind, changes, pooling, rows) -> None:
 
 
 @every_network
+def test_representations_are_what_the_head_sees(kind, changes) -> None:
+    made = config(kind, **changes, pooling="mean")
+    model = build_model(made).eval()
+    batch = Batch.from_data_list(graphs_for(made, [5, 7, 9, 1]))
+    with torch.no_grad():
+        graphs, nodes = model.embed(batch)
+        assert graphs is not None
+        assert nodes.shape == (22, 16)
+        torch.testing.assert_close(graphs[1], nodes[5:12].mean(0))
+        torch.testing.assert_close(model.head(graphs), model(batch))
+
+
+@every_network
 def test_graphs_of_a_batch_do_not_see_each_other(kind, changes) -> None:
     made = config(kind, **changes)
     model = build_model(made).double().eval()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,17 @@ from eigenformer.options import Backend
 
 Parts = dict[str, list[nn.Parameter]]
 """Parameters by the part of the model they belong to."""
+
+
+class Embedding(NamedTuple):
+    """Representations before the head.
+
+    ``nodes`` is ``[Σn, d]``. ``graphs``, pooled from the nodes, is ``[B, d]``, or None for node
+    tasks.
+    """
+
+    graphs: Tensor | None
+    nodes: Tensor
 
 
 class Model(nn.Module):
@@ -69,6 +80,15 @@ class Model(nn.Module):
     def forward(self, batch: Data) -> Tensor:
         """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""
         raise NotImplementedError
+
+    def embed(self, batch: Data) -> Embedding:
+        """Returns the representations of graphs and nodes before the head."""
+        raise NotImplementedError(f"{self.config.title}: does not tell its representations")
+
+    def decode(self, embedding: Embedding, batch: Data | None) -> Tensor:
+        """Predicts from representations, and from the descriptors of the batch if there are any."""
+        pooled = embedding.graphs
+        return self.head(embedding.nodes if pooled is None else self.join(pooled, batch))
 
     def features(self, batch: Data, node_graph: Tensor) -> tuple[Tensor, Tensor | None]:
         """Returns the raw features of nodes and edges, after checking that the encoders fit them.

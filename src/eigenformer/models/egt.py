@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 from eigenformer.blocks import Blocks, join_nodes, join_pairs, path_distances
 from eigenformer.config import EGTConfig
-from eigenformer.models.peer import Peer
+from eigenformer.models.peer import Inputs, Peer
 
 # Products of queries and keys are clamped to ± this, as in the authors' networks.
 _CLAMP = 5.0
@@ -36,9 +35,8 @@ class EGT(Peer):
         self.layers = nn.ModuleList(EGTLayer(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(d)
 
-    def forward(self, batch: Data) -> Tensor:
-        """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""
-        inputs = self.encode(batch)
+    def nodes(self, inputs: Inputs) -> Tensor:
+        """Computes the last nodes, ``[Σn, d]``, in the order of the batch."""
         blocks = Blocks.of(inputs.sizes, inputs.edge_index)
         with torch.no_grad():
             distances = path_distances(blocks.adjacency(inputs.x.dtype), self.config.max_distance)
@@ -47,7 +45,7 @@ class EGT(Peer):
             pairs = pairs.index_add(0, blocks.edge_pair, self.edge(inputs.edges))
         for number, layer in enumerate(self.layers, 1):
             x, pairs = layer(x, pairs, blocks, last=number == len(self.layers))
-        return self.decode(self.norm(x)[blocks.inverse], inputs)
+        return self.norm(x)[blocks.inverse]
 
 
 class EGTLayer(nn.Module):

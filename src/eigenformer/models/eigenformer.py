@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast, overload
+from typing import Any, Literal, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -20,21 +20,10 @@ from eigenformer.edges import Edges
 from eigenformer.encoders import build_encoder
 from eigenformer.kernels import AttentionKernel, Backend, Request, make_kernel
 from eigenformer.layer import DegreeScaler, EigenformerLayer
-from eigenformer.models.base import Model, Parts
+from eigenformer.models.base import Embedding, Model, Parts
 from eigenformer.node_potentials import NodePotentials
 from eigenformer.parts import Part, describe, make_head
 from eigenformer.ragged import Checked, RaggedGraphs
-
-
-class Embedding(NamedTuple):
-    """Representations before the head.
-
-    ``nodes`` is ``[Σn, d]``. ``graphs``, pooled from the nodes, is ``[B, d]``, or None for node
-    tasks.
-    """
-
-    graphs: Tensor | None
-    nodes: Tensor
 
 
 class Eigenformer(Model):
@@ -218,9 +207,7 @@ class Eigenformer(Model):
         The batch is only needed for descriptors beside the graph. If ``attention`` is given, the
         attention of each layer is appended to it.
         """
-        embedding = self._represent(x, edge_attr, kernel, attention)
-        pooled = embedding.graphs
-        return self.head(embedding.nodes if pooled is None else self.join(pooled, batch))
+        return self.decode(self._represent(x, edge_attr, kernel, attention), batch)
 
     def embed(self, batch: Data) -> Embedding:
         """Returns the representations of graphs and nodes before the head."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
 from torch_geometric.utils import scatter, softmax
 
 from eigenformer.config import ExphormerConfig
 from eigenformer.feed_forward import FeedForward
 from eigenformer.models.gated_gcn import GatedGCNLayer
-from eigenformer.models.peer import Peer
+from eigenformer.models.peer import Inputs, Peer
 
 # Attention scores are clamped to ± this, as in the authors' networks.
 _CLAMP = 5.0
@@ -38,9 +37,8 @@ class Exphormer(Peer):
         self.virtual = nn.Parameter(torch.randn(config.virtual_nodes, d))
         self.layers = nn.ModuleList(ExphormerLayer(config) for _ in range(config.layers))
 
-    def forward(self, batch: Data) -> Tensor:
-        """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""
-        inputs = self.encode(batch)
+    def nodes(self, inputs: Inputs) -> Tensor:
+        """Computes the last nodes, ``[Σn, d]``, in the order of the batch."""
         nodes, graphs = len(inputs.x), len(inputs.sizes)
         edges = inputs.edges
         if edges is None:
@@ -51,7 +49,7 @@ class Exphormer(Peer):
         x = torch.cat([inputs.x, self.virtual.repeat(graphs, 1)])
         for layer in self.layers:
             x, edges = layer(x, inputs.edge_index, edges, index, features)
-        return self.decode(x[:nodes], inputs)
+        return x[:nodes]
 
     @torch.no_grad()
     def _more_edges(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 from eigenformer.blocks import BlockAttention, Blocks
 from eigenformer.config import GPSConfig
 from eigenformer.feed_forward import FeedForward
 from eigenformer.models.gated_gcn import GatedGCNLayer
 from eigenformer.models.message_passing import gine
-from eigenformer.models.peer import Peer
+from eigenformer.models.peer import Inputs, Peer
 
 
 class GPS(Peer):
@@ -31,9 +30,8 @@ class GPS(Peer):
         super().__init__(config)
         self.layers = nn.ModuleList(GPSLayer(config) for _ in range(config.layers))
 
-    def forward(self, batch: Data) -> Tensor:
-        """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""
-        inputs = self.encode(batch)
+    def nodes(self, inputs: Inputs) -> Tensor:
+        """Computes the last nodes, ``[Σn, d]``, in the order of the batch."""
         blocks = Blocks.of(inputs.sizes, inputs.edge_index)
         x, edges = inputs.x[blocks.order], inputs.edges
         edge_index = blocks.inverse[inputs.edge_index]
@@ -41,7 +39,7 @@ class GPS(Peer):
             edges = x.new_zeros(edge_index.size(1), x.size(1))
         for layer in self.layers:
             x, edges = layer(x, edge_index, edges, blocks)
-        return self.decode(x[blocks.inverse], inputs)
+        return x[blocks.inverse]
 
 
 class GPSLayer(nn.Module):

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from eigenformer.blocks import Blocks, join_nodes, path_distances
 from eigenformer.config import GraphormerConfig
-from eigenformer.models.peer import Peer
+from eigenformer.models.peer import Inputs, Peer
 from eigenformer.models.transformer import TransformerLayer
 from eigenformer.ragged import frequency_counts
 
@@ -70,9 +70,8 @@ class Graphormer(Peer):
         if self.factor is not None:
             nn.init.ones_(self.factor.weight)
 
-    def forward(self, batch: Data) -> Tensor:
-        """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""
-        inputs = self.encode(batch)
+    def nodes(self, inputs: Inputs) -> Tensor:
+        """Computes the last nodes, ``[Σn, d]``, in the order of the batch."""
         blocks = Blocks.of(inputs.sizes, inputs.edge_index)
         with torch.no_grad():
             adjacency = blocks.adjacency(inputs.x.dtype)
@@ -81,7 +80,9 @@ class Graphormer(Peer):
         x = inputs.x[blocks.order] + self.degree(degrees.clamp(max=self.config.max_degree))
         bias = self.distance(distances)
         if self.resistance is not None:
-            bias = bias + self.resistance(resistances(batch, inputs.sizes, adjacency, blocks))
+            bias = bias + self.resistance(
+                resistances(inputs.batch, inputs.sizes, adjacency, blocks)
+            )
         biases = heads_first(blocks, bias)
         if self.path is not None and inputs.edges is not None:
             steps = self.path(inputs.edges)
@@ -92,7 +93,7 @@ class Graphormer(Peer):
         factors = None if self.factor is None else heads_first(blocks, self.factor(distances))
         for layer in self.layers:
             x = layer(x, blocks, biases, factors)
-        return self.decode(self.norm(x)[blocks.inverse], inputs)
+        return self.norm(x)[blocks.inverse]
 
     def _path_means(
         self, adjacency: Sequence[Tensor], distances: Sequence[Tensor], steps: Sequence[Tensor]

@@ -7,13 +7,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 from eigenformer.blocks import Blocks, join_nodes, walk_probabilities
 from eigenformer.config import GritConfig
 from eigenformer.feed_forward import FeedForward
 from eigenformer.layer import DegreeScaler
-from eigenformer.models.peer import Peer
+from eigenformer.models.peer import Inputs, Peer
 
 # Attention scores are clamped to ± this, as in the authors' networks.
 _CLAMP = 5.0
@@ -49,9 +48,8 @@ class Grit(Peer):
             nn.init.xavier_uniform_(linear.weight)
         self.layers = nn.ModuleList(GritLayer(config) for _ in range(config.layers))
 
-    def forward(self, batch: Data) -> Tensor:
-        """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""
-        inputs = self.encode(batch)
+    def nodes(self, inputs: Inputs) -> Tensor:
+        """Computes the last nodes, ``[Σn, d]``, in the order of the batch."""
         blocks = Blocks.of(inputs.sizes, inputs.edge_index)
         with torch.no_grad():
             adjacency = blocks.adjacency(inputs.x.dtype)
@@ -64,7 +62,7 @@ class Grit(Peer):
             pairs = pairs.index_add(0, blocks.edge_pair, inputs.edges)
         for number, layer in enumerate(self.layers, 1):
             x, pairs = layer(x, pairs, degrees, blocks, last=number == len(self.layers))
-        return self.decode(x[blocks.inverse], inputs)
+        return x[blocks.inverse]
 
 
 class GritLayer(nn.Module):

@@ -7,12 +7,11 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv, PNAConv
 
 from eigenformer.config import MessagePassingConfig
 from eigenformer.models.gated_gcn import GatedGCNLayer
-from eigenformer.models.peer import Peer
+from eigenformer.models.peer import Inputs, Peer
 
 
 class MessagePassing(Peer):
@@ -43,15 +42,14 @@ class MessagePassing(Peer):
         self.needs_edges = chosen.edges == "needed"
         self.layers = nn.ModuleList(chosen.make(config) for _ in range(config.layers))
 
-    def forward(self, batch: Data) -> Tensor:
-        """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""
-        inputs = self.encode(batch)
+    def nodes(self, inputs: Inputs) -> Tensor:
+        """Computes the last nodes, ``[Σn, d]``, in the order of the batch."""
         x, edges = inputs.x, inputs.edges
         if edges is None and self.needs_edges:
             edges = x.new_zeros(inputs.edge_index.size(1), x.size(1))
         for layer in self.layers:
             x, edges = layer(x, inputs.edge_index, edges)
-        return self.decode(x, inputs)
+        return x
 
 
 class ConvolutionBlock(nn.Module):

@@ -12,7 +12,7 @@ from eigenformer.batch_norm import check_batch_norm
 from eigenformer.config import PeerConfig
 from eigenformer.encoders import build_encoder
 from eigenformer.encodings import build_encoding
-from eigenformer.models.base import Model
+from eigenformer.models.base import Embedding, Model
 from eigenformer.parts import make_head
 from eigenformer.ragged import checked_edges, graph_of_rows, graph_sizes
 
@@ -41,8 +41,7 @@ class Inputs:
 class Peer(Model):
     """A network with encoders, an optional encoding of the structure, a pool and a head.
 
-    A subclass builds its layers after calling this ``__init__``. Its ``forward`` starts with
-    :meth:`encode` and ends with :meth:`decode`.
+    A subclass builds its layers after calling this ``__init__``, and computes in :meth:`nodes`.
 
     Args:
         config: The architecture.
@@ -88,7 +87,16 @@ class Peer(Model):
         """The device that the network computes on."""
         return next(self.parameters()).device
 
-    def decode(self, x: Tensor, inputs: Inputs) -> Tensor:
-        """Predicts from the last nodes, ``[Σn, d]``, in the order of the batch."""
-        pooled = self.pool(x, inputs.node_graph, len(inputs.sizes))
-        return self.head(x if pooled is None else self.join(pooled, inputs.batch))
+    def nodes(self, inputs: Inputs) -> Tensor:
+        """Computes the last nodes, ``[Σn, d]``, in the order of the batch."""
+        raise NotImplementedError
+
+    def forward(self, batch: Data) -> Tensor:
+        """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""
+        return self.decode(self.embed(batch), batch)
+
+    def embed(self, batch: Data) -> Embedding:
+        """Returns the representations of graphs and nodes before the head."""
+        inputs = self.encode(batch)
+        x = self.nodes(inputs)
+        return Embedding(self.pool(x, inputs.node_graph, len(inputs.sizes)), x)

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
 from torch_geometric.utils import scatter, softmax
 
 from eigenformer.blocks import Blocks, join_nodes
 from eigenformer.config import SANConfig
 from eigenformer.feed_forward import FeedForward
-from eigenformer.models.peer import Peer
+from eigenformer.models.peer import Inputs, Peer
 
 # Attention scores are clamped to ± this, as in the authors' networks.
 _CLAMP = 5.0
@@ -35,9 +34,8 @@ class SAN(Peer):
         super().__init__(config)
         self.layers = nn.ModuleList(SANLayer(config) for _ in range(config.layers))
 
-    def forward(self, batch: Data) -> Tensor:
-        """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""
-        inputs = self.encode(batch)
+    def nodes(self, inputs: Inputs) -> Tensor:
+        """Computes the last nodes, ``[Σn, d]``, in the order of the batch."""
         blocks = Blocks.of(inputs.sizes, inputs.edge_index)
         x, edges = inputs.x[blocks.order], inputs.edges
         edge_index = blocks.inverse[inputs.edge_index]
@@ -49,7 +47,7 @@ class SAN(Peer):
             edges = x.new_ones(edge_index.size(1), x.size(1))
         for layer in self.layers:
             x = layer(x, edge_index, edges, others, blocks)
-        return self.decode(x[blocks.inverse], inputs)
+        return x[blocks.inverse]
 
 
 class SANLayer(nn.Module):

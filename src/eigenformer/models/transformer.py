@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 from eigenformer.blocks import BlockAttention, Blocks
 from eigenformer.config import TransformerConfig
-from eigenformer.models.peer import Peer
+from eigenformer.models.peer import Inputs, Peer
 
 
 class Transformer(Peer):
@@ -32,14 +31,13 @@ class Transformer(Peer):
         )
         self.norm = nn.LayerNorm(d)
 
-    def forward(self, batch: Data) -> Tensor:
-        """Predicts for every graph ``[B, out]``, or for every node ``[Σn, out]``."""
-        inputs = self.encode(batch)
+    def nodes(self, inputs: Inputs) -> Tensor:
+        """Computes the last nodes, ``[Σn, d]``, in the order of the batch."""
         blocks = Blocks.of(inputs.sizes, inputs.edge_index)
         x = inputs.x[blocks.order]
         for layer in self.layers:
             x = layer(x, blocks)
-        return self.decode(self.norm(x)[blocks.inverse], inputs)
+        return self.norm(x)[blocks.inverse]
 
 
 class TransformerLayer(nn.Module):
