@@ -18,10 +18,10 @@ _SHORT = [
 
 
 def _shorter(command: list[str]) -> list[str]:
-    if command[0] != "train":
+    if command[0] not in ("train", "search"):
         return command
     fewer = [*command, *_SHORT]
-    for option in ("--ensemble", "--folds"):
+    for option in ("--ensemble", "--folds", "--trials"):
         if option in fewer:
             fewer[fewer.index(option) + 1] = "2"
             fewer += ["--side-by-side", "1"]
@@ -35,7 +35,7 @@ def test_the_commands_of_the_page_run(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "molecules.md").read_text("utf-8")
     blocks = re.findall(r"^```bash\n(.*?)^```", page, re.S | re.M)
     commands = [shlex.split(line) for line in "".join(blocks).splitlines()]
-    assert len(commands) == 10
+    assert len(commands) == 12
     for program, *command in commands:
         assert program == "eigenformer"
         if command[0] == "predict":  # forty validation rows would be too few for some levels
@@ -47,3 +47,4 @@ def test_the_commands_of_the_page_run(tmp_path, monkeypatch):
     assert "Intervals that contain the truth" in (tmp_path / "runs" / "report.html").read_text()
     assert float(read_rows(tmp_path / "runs" / "ensemble.csv")[0]["spread_logp"]) > 0
     assert (tmp_path / "runs" / "folds" / "out_of_fold.csv").exists()
+    assert (tmp_path / "runs" / "search" / "search.html").exists()

@@ -28,6 +28,7 @@ _COMMANDS = {
     "reproduce": "train a preset's full schedule with several seeds and compare with the paper",
     "ablate": "repeat a training with one thing changed: frequencies, degree scaler or parts",
     "compare": "train several networks on one dataset with equal effort, and rank them",
+    "search": "search for good settings on a dataset, with Optuna",
     "table": "print the paper's result tables together with the runs in a folder",
     "figures": "draw the paper's figures from a run, a dataset, a graph or a preset",
     "demo": "train and compare networks on generated graphs: no download, a few minutes",

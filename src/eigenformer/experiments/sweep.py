@@ -8,10 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from lightning.pytorch.callbacks import Callback
 
 from eigenformer.config import ConfigError, RunConfig, merge
 from eigenformer.data.workspace import Workspace
@@ -124,7 +126,7 @@ def _train_apart(
         config, data = plan(settings, workspace)
         planned.append((settings, out / name(config, data, variant)))
     apart = replace(workspace, workers=1, reporter=TerminalReporter())
-    with pool.open(_end_with_parent) as workers:
+    with pool.open(end_with_parent) as workers:
         waiting = {workers.submit(_train_here, *job, apart): job[1] for job in planned}
         workspace.reporter.say(f"{len(waiting)} runs, {pool.size} at a time; messages: {out}/*.log")
         try:
@@ -138,13 +140,20 @@ def _train_apart(
 
 def _train_here(settings: dict[str, Any], folder: Path, workspace: Workspace) -> None:
     """Trains one run in a process of its own."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    messages = folder.with_name(f"{folder.name}.log")
-    with messages.open("a", encoding="utf-8") as log, redirect_stdout(log), redirect_stderr(log):
+    with messages_beside(folder):
         finish_run(folder, *plan(settings, workspace), workspace.reporter)
 
 
-def _end_with_parent() -> None:
+@contextmanager
+def messages_beside(folder: Path) -> Iterator[None]:
+    """Sends all messages to a file beside a run folder."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    messages = folder.with_name(f"{folder.name}.log")
+    with messages.open("a", encoding="utf-8") as log, redirect_stdout(log), redirect_stderr(log):
+        yield
+
+
+def end_with_parent() -> None:
     """Stops the run in this process, like Ctrl-C, as soon as the parent is gone."""
     parent = os.getppid()
 
@@ -157,12 +166,16 @@ def _end_with_parent() -> None:
 
 
 def finish_run(
-    folder: Path, config: RunConfig, data: TrainingData, reporter: Reporter
+    folder: Path,
+    config: RunConfig,
+    data: TrainingData,
+    reporter: Reporter,
+    callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
     """Starts or resumes a run unless it is finished, and returns its summary."""
     try:
         if not (folder / CONFIG).is_file():
-            return start_run(config, data, folder, reporter)
+            return start_run(config, data, folder, reporter, callbacks)
         run = RunFolder.open(folder)
         if run.read_config().to_dict() != config.to_dict():
             raise RunError(
@@ -171,7 +184,7 @@ def finish_run(
         summary = run.read_summary()
         if summary.get("state") == "finished":
             return summary
-        return resume_run(folder, config, data, reporter)
+        return resume_run(folder, config, data, reporter, callbacks)
     except Interrupted:
         raise Interrupted(f"stopped in {folder}; run the same command again to resume") from None
 

@@ -147,6 +147,28 @@ def scatter_chart(pairs: np.ndarray, x_label: str, y_label: str) -> Markup:
     )
 
 
+def points_chart(x: np.ndarray, y: np.ndarray, x_label: str, y_label: str) -> Markup:
+    """Draws points, with a logarithmic axis if their places are positive and far apart."""
+    if not len(x):
+        return _NOTHING
+    low, high = _ends(x)
+    log = bool(low > 0 and high > 20 * low)
+    across = Axis(low, high, _LEFT + 8, _WIDTH - _RIGHT, log, bool((x == np.rint(x)).all()))
+    up = _vertical(y, log=False)
+    points = zip(across.place(x), up.place(y), strict=True)
+    return render_macro(
+        "charts.html",
+        "points",
+        across=across,
+        up=up,
+        x_label=x_label,
+        label=f"{y_label} against {x_label}, {len(x)} points",
+        width=_WIDTH,
+        height=_HEIGHT,
+        dots="".join(f"M{x:.1f} {y:.1f}h0" for x, y in points),
+    )
+
+
 def small_multiples(curves: np.ndarray, x: np.ndarray, label: str) -> Markup:
     """Draws a small curve per layer (row) and head (column), each on its own scale.
 

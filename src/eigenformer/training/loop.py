@@ -49,7 +49,11 @@ class Interrupted(Exception):
 
 
 def start_run(
-    config: RunConfig, data: TrainingData, out: str | Path, reporter: Reporter | None = None
+    config: RunConfig,
+    data: TrainingData,
+    out: str | Path,
+    reporter: Reporter | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
     """Trains a model from its first epoch and returns the run's summary.
 
@@ -58,6 +62,7 @@ def start_run(
         data: The graphs to train on.
         out: The run folder. It must be new or empty.
         reporter: Prints messages.
+        callbacks: Lightning's callbacks, to watch the training.
     """
     check_hardware(config)
     # First the model: if its weights do not fit, no folder is left behind.
@@ -71,29 +76,38 @@ def start_run(
         if is_first_process():
             RunFolder.check_new(out)  # another process may have begun in the meantime
             folder.write_config(config)
-        return _run(config, data, model, target, folder, reporter or Reporter(), notes)
+        reporter = reporter or Reporter()
+        return _run(config, data, model, target, folder, reporter, notes, callbacks)
 
 
 def resume_run(
-    path: str | Path, config: RunConfig, data: TrainingData, reporter: Reporter | None = None
+    path: str | Path,
+    config: RunConfig,
+    data: TrainingData,
+    reporter: Reporter | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
     """Resumes a run after its last complete epoch and returns its summary."""
     folder = RunFolder.open(path)
     check_hardware(config)
     check_fit(config.model, data, f"the model of {path}")
     with _claimed(folder):  # what is read below cannot change any more
-        return _resume(folder, config, data, reporter or Reporter())
+        return _resume(folder, config, data, reporter or Reporter(), callbacks)
 
 
 def _resume(
-    folder: RunFolder, config: RunConfig, data: TrainingData, reporter: Reporter
+    folder: RunFolder,
+    config: RunConfig,
+    data: TrainingData,
+    reporter: Reporter,
+    callbacks: Sequence[Callback],
 ) -> dict[str, Any]:
     folder.check_resumable()
     if not folder.checkpoint.exists():
         model, target, notes = new_model(
             config, data.target, data.targets("train"), data.descriptors("train"), data.limits
         )
-        return _run(config, data, model, target, folder, reporter, notes)
+        return _run(config, data, model, target, folder, reporter, notes, callbacks)
     folder.check_checkpoint()
     read_weights(folder.path)  # an unreadable file fails now, not after the last epoch
     summary = folder.read_summary()
@@ -109,7 +123,8 @@ def _resume(
             reporter.say(line)
         return summary
     # The weights come from the checkpoint. The model in `config.start` is no longer needed.
-    return _run(config, data, build_model(config.model, config.backend), target, folder, reporter)
+    model = build_model(config.model, config.backend)
+    return _run(config, data, model, target, folder, reporter, (), callbacks)
 
 
 @contextmanager
@@ -126,7 +141,8 @@ def _run(
     target: Target,
     folder: RunFolder,
     reporter: Reporter,
-    notes: Sequence[str] = (),
+    notes: Sequence[str],
+    more: Sequence[Callback],
 ) -> dict[str, Any]:
     graphs = GraphDataModule(
         data.dataset("train"),
@@ -141,7 +157,7 @@ def _run(
     progress = Progress()
     log = EpochLog(writer, progress.print_line)
     stop = StopSignals()
-    callbacks: list[Callback] = [ListenToSignals(stop), progress, log]
+    callbacks: list[Callback] = [ListenToSignals(stop), progress, log, *more]
     if config.patience is not None:
         callbacks.append(StopEarly(module.monitor, config.patience, target.higher_is_better))
     first = is_first_process()
