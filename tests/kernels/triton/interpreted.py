@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,13 @@ torch.set_num_threads(1)
 needs_native = pytest.mark.skipif(load()[0] is None, reason="native dropout: " + load()[1])
 # Rows outside of a graph divide by 0; nothing of them is stored.
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+
+
+@pytest.fixture(autouse=True)
+def few_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter runs programs one after the other: sums over edges have a few parts."""
+    monkeypatch.setattr("eigenformer.kernels.triton.launch._PROGRAMS", 8)
+
 
 # Every option, and sizes at every border of a tile, in as few cases as will do. Wide heads have
 # tiles of half as many rows.
@@ -105,6 +114,22 @@ def test_equals_the_literal_kernel_at_random(seed: int) -> None:
 @pytest.mark.slow
 def test_the_comparison_finds_that_they_agree() -> None:
     assert largest_difference(torch.device("cpu")) < 2e-5
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)],
+    ids=["no_grad", "inference_mode", "autocast"],
+)
+def test_the_comparison_does_not_depend_on_the_caller(
+    mode: Callable[[], AbstractContextManager[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first forward pass may be one of evaluation, or of training in bf16."""
+    monkeypatch.setattr("eigenformer.kernels.triton.comparison._SIZES", (1, 3))
+    disagreement.cache_clear()
+    with mode():
+        assert disagreement(torch.device("cpu")) is None
+    disagreement.cache_clear()
 
 
 def test_it_is_doubted_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:

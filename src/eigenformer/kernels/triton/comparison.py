@@ -25,10 +25,13 @@ _HEADS, _CHANNELS, _WIDTH = 2, 9, 8
 def disagreement(device: torch.device) -> str | None:
     """Returns how the kernel differs from ``literal`` on a device; None if they agree.
 
-    The first call takes as long as compiling the kernels.
+    The first call takes as long as compiling the kernels. The answer does not depend on the modes
+    of the caller, such as evaluation without gradients.
     """
     try:
-        error = largest_difference(device)
+        full = torch.autocast(device.type, enabled=False)
+        with torch.inference_mode(False), torch.enable_grad(), full:
+            error = largest_difference(device)
     except Exception as problem:  # whatever a compiler or a driver raises
         reason = next(iter(str(problem).splitlines()), "")
         return f"it fails on this device ({type(problem).__name__}: {reason})"
