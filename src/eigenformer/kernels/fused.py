@@ -63,7 +63,7 @@ class FusedAttention(AttentionKernel):
         values = terms.values
         request = Request(
             torch.promote_types(values.dtype, self.eigenvectors.dtype),
-            values.device.type,
+            values.device,
             terms.psi,
             keep is not None,
             return_attention,

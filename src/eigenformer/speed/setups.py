@@ -146,7 +146,7 @@ def computes(setup: Setup) -> bool:
     if setup.model not in kernels:
         return True
     request = Request(
-        device=resolve_device(setup.device).type,
+        device=resolve_device(setup.device),
         features=config.feature_attention,
         edges=config.edge_encoder is not None and setup.part == "step",
         dropout=config.attention_dropout > 0,

@@ -51,8 +51,7 @@ def other_kernel(config: RunConfig, model: Model) -> list[str]:
     if config.backend == "auto" or not isinstance(model, Eigenformer):
         return []
     dtype = torch.float64 if config.precision == "64" else torch.float32
-    device = resolve_device(config.device).type
-    request = replace(model.request(), dtype=dtype, device=device)
+    request = replace(model.request(), dtype=dtype, device=resolve_device(config.device))
     used = choose_kernel(request, config.backend)
     reasons = [k.unsupported(request) for k in KERNELS if k.name == config.backend != used.name]
     return [f"backend: {used.name} instead of {config.backend}: {reason}" for reason in reasons]
