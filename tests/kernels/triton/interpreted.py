@@ -5,10 +5,12 @@ own, because ``TRITON_INTERPRET=1`` must be set before Triton is imported.
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +20,7 @@ from torch_geometric.data import Batch, Data
 from eigenformer import Eigenformer, LaplacianSpectrum
 from eigenformer.attention import SpectrumAwareAttention
 from eigenformer.kernels import (
+    AttentionTerms,
     LiteralAttention,
     Request,
     TorchAttention,
@@ -130,6 +133,31 @@ def test_the_comparison_does_not_depend_on_the_caller(
     with mode():
         assert disagreement(torch.device("cpu")) is None
     disagreement.cache_clear()
+
+
+def test_the_comparison_has_wide_heads_and_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are kernels of their own, which a compiler may get wrong."""
+    monkeypatch.setattr("eigenformer.kernels.triton.comparison._SIZES", (1, 3))
+    attended = TritonAttention.attend_seeded
+    seen = set()
+
+    def attend(self: TritonAttention, terms: AttentionTerms, *others: Any) -> Tensor:
+        seen.add((terms.channels > 16, terms.edges.coefficients is not None))
+        return attended(self, terms, *others)
+
+    monkeypatch.setattr(TritonAttention, "attend_seeded", attend)
+    assert largest_difference(torch.device("cpu")) < 2e-5
+    assert seen == {(False, False), (True, True)}
+
+
+def test_its_version_needs_no_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch for ROCm installs Triton under another name."""
+
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    assert TritonAttention.details().startswith("Triton 3.")
 
 
 def test_it_is_doubted_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:

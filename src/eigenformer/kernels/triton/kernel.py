@@ -54,9 +54,9 @@ class TritonAttention(FusedAttention):
 
     @classmethod
     def details(cls) -> str:
-        from importlib.metadata import version
+        import triton  # ROCm's wheels have another name, so there is no metadata to ask
 
-        return f"Triton {version('triton')}"
+        return f"Triton {triton.__version__}"
 
     @classmethod
     def unsupported(cls, request: Request) -> str | None:
