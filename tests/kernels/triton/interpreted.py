@@ -177,6 +177,23 @@ def test_it_is_doubted_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.slow
+def test_more_than_two_billion_parts_are_added(tmp_path: Path) -> None:
+    """The parts lie in a sparse file. A place that overflows to a negative one is in it, too."""
+    from eigenformer.kernels.triton.backward import sum_importance
+
+    blocks, heads = 17, 2**27
+    whole = torch.from_file(str(tmp_path / "parts"), True, 2**32 + 1)
+    parts = whole[2**31 :]
+    parts[0], parts[(blocks - 1) * heads], whole[0] = 1.0, 2.0, 100.0
+    found = torch.zeros(1)
+    first_node, first_frequency = torch.tensor([[0, blocks * BLOCK], [0, 1]], dtype=torch.int32)
+    first_part = torch.zeros(1, dtype=torch.int64)
+    given = (found, parts, first_node, first_frequency, first_part, heads)
+    sum_importance[(1, 1)](*given, BLOCK=BLOCK)
+    assert found.item() == 3.0
+
+
+@pytest.mark.slow
 def test_values_may_be_half_as_wide() -> None:
     example = Example.of(Case([3], heads=1, channels=4, kinds=2, width=2))
     terms, _ = example.terms()
