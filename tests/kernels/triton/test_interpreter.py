@@ -48,6 +48,18 @@ MUTATIONS = {
         "weight * d_alpha - alpha * mean[:, None]",
         "weight * (d_alpha - mean[:, None])",
     ),
+    "the heads of φ₂'s values": (
+        "tiles.py",
+        "phi2 = tl.load(importance + k * heads,",
+        "phi2 = tl.load(importance + k,",
+    ),
+    "the heads of φ₁": ("tiles.py", "knots + head * (segments - 1)", "knots"),
+    "the head in dropout": ("dropout.py", "mix(a) + head.to(tl.uint32)", "mix(a)"),
+    "the graph in dropout": (
+        "dropout.py",
+        ".to(tl.uint32)) + graph.to(tl.uint32)",
+        ".to(tl.uint32))",
+    ),
     "the rest of a product": ("tiles.py", "return (total + rest) * scale", "return total * scale"),
 }
 """Places that are easy to get wrong, each with a wrong version of it."""
