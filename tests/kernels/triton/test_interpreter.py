@@ -1,4 +1,4 @@
-"""Runs the tests of interpreted.py, where Triton's interpreter computes on the CPU."""
+"""Runs the tests of interpreted*.py, where Triton's interpreter computes on the CPU."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ MUTATIONS = {
 
 
 def interpret(*options: str, source: Path = PACKAGE.parent) -> subprocess.CompletedProcess[str]:
-    """Runs tests of interpreted.py with the package in the folder ``source``."""
+    """Runs tests of interpreted*.py with the package in the folder ``source``."""
     environment = {
         **os.environ,
         "TRITON_INTERPRET": "1",
@@ -74,7 +74,7 @@ def interpret(*options: str, source: Path = PACKAGE.parent) -> subprocess.Comple
         "OMP_NUM_THREADS": "1",
     }
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:xdist", *options]
-    command.append(str(HERE / "interpreted.py"))
+    command += [str(HERE / name) for name in ("interpreted.py", "interpreted_in_use.py")]
     return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
 
 
