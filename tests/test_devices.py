@@ -11,7 +11,7 @@ import torch
 from eigenformer.cli import main
 from eigenformer.config import ConfigError, RunConfig, load_preset
 from eigenformer.config.data import BenchmarkData
-from eigenformer.devices import check_device, resolve_device
+from eigenformer.devices import check_device, lacks_bf16, resolve_device
 from eigenformer.training.trainer import check_hardware, make_trainer
 
 
@@ -114,6 +114,25 @@ def test_every_command_that_computes_takes_a_device(
         assert main([*words, "--device", device]) == 2
         assert f"device: {message}" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())  # before any work
+
+
+@pytest.mark.parametrize(
+    ("features", "lacks"),
+    [
+        ("flags : fpu avx512f avx512_bf16 sse", False),
+        ("Features : asimd bf16 i8mm", False),
+        ("flags : fpu avx2 avx512f", True),
+        (None, False),  # not known
+    ],
+)
+def test_bf16_is_read_from_the_processor(
+    features: str | None, lacks: bool, tmp_path, monkeypatch
+) -> None:
+    path = tmp_path / "cpuinfo"
+    if features:
+        path.write_text(features)
+    monkeypatch.setattr("eigenformer.devices._PROCESSOR", path)
+    assert lacks_bf16() == lacks
 
 
 def test_names_are_checked_without_pytorch() -> None:

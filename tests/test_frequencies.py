@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import networkx as nx
@@ -22,6 +23,7 @@ from eigenformer.ragged import RaggedGraphs
 from eigenformer.targets import NumberTarget, make_target
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.predicting import evaluate, frequency_seeds
+from eigenformer.transfer import on_device
 from tests.graphs import from_networkx, named_graphs, random_batch, small_config
 
 
@@ -95,6 +97,29 @@ def test_the_draws_are_those_of_old_runs(whole, seeds):
     torch.manual_seed(1)
     sampled = sample_frequencies(batch, 0.4, whole, seeds)
     assert sampled.frequency_weights.int().tolist() == RECORDED[whole, seeds]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_sample_reads_nothing_back_from_a_device(whole, monkeypatch):
+    """The device "meta" stands for a GPU: it has no numbers to read, in float64 or any type."""
+    model = Eigenformer(small_config(frequency_fraction=0.3))
+    batch = model.check(random_batch([6, 7, 4]))
+    torch.manual_seed(1)
+    expected = sample_frequencies(batch, 0.3, whole).frequency_weights
+    moved, given = [], on_device
+
+    def move(numbers, device, *arguments):
+        moved.append((numbers, device.type))
+        return given(numbers, device, *arguments)
+
+    monkeypatch.setattr("eigenformer.frequencies.on_device", move)
+    torch.manual_seed(1)
+    found = sample_frequencies(copy.copy(batch).to("meta"), 0.3, whole)
+    ((numbers, place),) = moved
+    assert place == "meta"
+    assert found.frequency_weights.is_meta
+    assert found.frequency_weights.dtype == torch.float32
+    assert torch.equal(numbers, expected.bool())
 
 
 @pytest.mark.parametrize("draw", ["eigenspaces", "literal"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from eigenformer.kernels import TorchAttention
+from eigenformer.kernels import Request, TorchAttention
 from eigenformer.self_check import check_backends
 
 
@@ -31,3 +32,19 @@ def test_a_wrong_backend_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TorchAttention, "attend", wrong)
     (check,) = check_backends(["torch"], seconds=0)
     assert not check.agrees
+
+
+def test_kernels_are_asked_about_the_device_they_compute_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def choose(request: Request, _: str) -> type[TorchAttention]:
+        asked.append(str(request.device))
+        return TorchAttention
+
+    monkeypatch.setattr("eigenformer.self_check.choose_kernel", choose)
+    monkeypatch.setattr("eigenformer.self_check._results", lambda *_: [torch.zeros(1)])
+    (check,) = check_backends(["torch"], seconds=0, device="meta")
+    assert check.cases == 5
+    assert set(asked) == {"meta"}

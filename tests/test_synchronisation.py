@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ WAITING = (
     "aten.unique_dim",
     "aten.equal",
     "aten.is_nonzero",
+    "aten.repeat_interleave.Tensor",
 )
 """Operators for which the CPU waits, because it asks for a number or a size."""
 READING = ("item", "tolist", "nonzero", "__bool__", "__int__", "__float__", "__index__", "numpy")
@@ -93,6 +94,26 @@ def test_a_step_waits_for_nothing(
         loss = target.mean_loss(*target.loss_sums(model(batch), truth))
         loss.backward()
     assert loss.isfinite()
+
+
+@pytest.mark.parametrize("preset", ["zinc", "zinc-feat", "zinc-plus"])
+def test_a_step_copies_nothing_back(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device "meta" has no numbers: a copy from it to the CPU is an error."""
+    monkeypatch.setattr(scalar_mlp, "_counts_knots", lambda *_: False)
+    # The operator itself, not what compilers know of it; and meta has no autocast.
+    monkeypatch.setattr(scalar_mlp, "find_knots", scalar_mlp.find_knots._init_fn)
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda _: False)
+    model = Eigenformer.from_preset(preset, backend="torch", layers=2)
+    batch = model.check(batch_for(model)).to("meta")
+    model = model.to("meta")
+    target = make_target("regression")
+    truth = torch.zeros(4, 1, device="meta")
+    loss = target.mean_loss(*target.loss_sums(model(batch), truth))
+    loss.backward()
+    assert all(p.grad is None or p.grad.is_meta for p in model.parameters())
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        loss.cpu()
 
 
 def test_what_it_watches_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

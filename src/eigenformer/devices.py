@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenformer.nearest import unknown
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
 
 DEVICES = ("auto", "cpu", "cuda", "cuda:N", "mps")
 """The names of devices. ``cuda:N`` stands for the GPU number N, such as ``cuda:1``."""
+
+
+_PROCESSOR = Path("/proc/cpuinfo")
+_BF16 = r"\b(avx512_bf16|amx_bf16|bf16)\b"  # x86 and ARM
 
 
 def check_device(name: str) -> None:
@@ -43,3 +48,8 @@ def resolve_device(name: str | torch.device = "auto") -> torch.device:
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise ValueError("device: 'mps' cannot be used: PyTorch finds no GPU with Metal")
     return device
+
+
+def lacks_bf16() -> bool:
+    """Returns whether the processor is known to have no instructions for products in bf16."""
+    return _PROCESSOR.is_file() and not re.search(_BF16, _PROCESSOR.read_text("utf-8", "replace"))

@@ -13,7 +13,8 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from eigenformer.config import EigenformerConfig
-from eigenformer.ragged import frequency_counts, graph_of_rows, graph_sizes
+from eigenformer.ragged import Checked, frequency_counts, graph_of_rows, graph_sizes
+from eigenformer.transfer import on_device
 
 D = TypeVar("D", bound=Data)
 
@@ -29,6 +30,9 @@ def sample_frequencies(
     Adds ``frequency_weights`` ``[Σk]``: 1 for a frequency in use and 0 for one left out. A graph
     with n nodes uses :math:`\lceil f n \rceil` frequencies.
 
+    The sample is drawn on the CPU, so it is the same on every device. If a model has checked the
+    batch before it was moved, nothing is read back from the device.
+
     Args:
         batch: Graphs with their spectra.
         fraction: f, the fraction of the frequencies.
@@ -38,11 +42,16 @@ def sample_frequencies(
         seeds: One seed per graph. The sample of a graph then depends only on its seed, not on the
             other graphs of the batch (default: PyTorch's global random numbers).
     """
-    sizes = graph_sizes(batch)
-    counts = frequency_counts(batch, sizes)
+    checked: Checked | None = batch.get("checked")
+    if checked is None:
+        sizes = graph_sizes(batch)
+        counts = frequency_counts(batch, sizes)
+        values = batch.eigenvalues.cpu()
+    else:
+        sizes, counts = checked.sizes, checked.num_frequencies
+        values = torch.from_numpy(checked.eigenvalues)
     if seeds is not None and len(seeds) != len(sizes):
         raise ValueError(f"seeds: got {len(seeds)} for {len(sizes)} graphs")
-    values = batch.eigenvalues
     graph = graph_of_rows(counts, values.device)
     if whole_eigenspaces:
         # All eigenvalues of an eigenspace are exactly equal (see spectrum.py).
@@ -50,21 +59,21 @@ def sample_frequencies(
         starts[1:] = ~((graph[1:] == graph[:-1]) & (values[1:] == values[:-1]))
         unit = starts.cumsum(0) - 1
     else:
-        unit = torch.arange(len(graph), device=graph.device)
+        unit = torch.arange(len(graph))
     count = unit.bincount()
     unit_graph = torch.empty_like(count).index_copy_(0, unit, graph)
     # Sort by graph, at random within each graph. Then take units until the graph has its share.
     chance = _random_numbers(unit_graph, seeds)
     order = chance.add(unit_graph).argsort()
     taken = count[order].cumsum(0) - count[order]
-    before = torch.tensor([0, *accumulate(counts)][:-1], device=graph.device)
-    share = torch.tensor(sizes, dtype=torch.float64, device=graph.device).mul(fraction)
+    before = torch.tensor([0, *accumulate(counts)][:-1])
+    share = torch.tensor(sizes, dtype=torch.float64).mul(fraction)
     # 0.2 · 5 is one frequency, whatever the rounding. The minimum is one.
     share = share.sub(1e-9).ceil().clamp(min=1)
     keep = taken - before[unit_graph[order]] < share[unit_graph[order]]
     kept = torch.zeros_like(keep).index_copy_(0, order, keep)[unit]
     sampled = copy.copy(batch)
-    sampled.frequency_weights = kept.to(values.dtype)
+    sampled.frequency_weights = on_device(kept, batch.eigenvalues.device, batch.eigenvalues.dtype)
     return sampled
 
 
@@ -108,11 +117,11 @@ class SampleFrequencies(BaseTransform):
 def _random_numbers(graph: Tensor, seeds: Sequence[int] | None) -> Tensor:
     """Returns one number in [0, 1) per entry of ``graph``. With seeds, each graph has a stream."""
     if seeds is None:
-        return torch.rand(len(graph), dtype=torch.float64, device=graph.device)
+        return torch.rand(len(graph), dtype=torch.float64)
     streams = [torch.Generator().manual_seed(seed) for seed in seeds]
     counts = graph.bincount(minlength=len(seeds)).tolist()
     numbers = [
         torch.rand(count, dtype=torch.float64, generator=stream)
         for count, stream in zip(counts, streams, strict=True)
     ]
-    return torch.cat(numbers).to(graph.device)
+    return torch.cat(numbers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -112,6 +113,7 @@ class Checked:
         edge_slot: The column in ``edge_index`` of each edge of the batch; None likewise.
         degrees: Number of neighbours of each node.
         node_graph: The graph of each node.
+        eigenvalues: The eigenvalues, which stay on the CPU: frequencies are sampled there.
         features: Whether a model has checked the features, too.
     """
 
@@ -122,6 +124,7 @@ class Checked:
     edge_slot: Tensor | None
     degrees: Tensor
     node_graph: Tensor
+    eigenvalues: np.ndarray
     features: bool = False
 
     @classmethod
@@ -141,6 +144,7 @@ class Checked:
             edge_slot=edge_slot,
             degrees=node_degrees(edge_index, len(node_graph)),
             node_graph=node_graph,
+            eigenvalues=data.eigenvalues.detach().cpu().numpy(),
         )
 
     def check_shapes(self, data: Data) -> None:

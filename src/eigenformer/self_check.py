@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -65,9 +65,10 @@ def check_backends(
             batch = _batch(model).to(device)
             model = model.to(device)
         oracle = _results(model, batch, "literal")
+        request = replace(model.request(), device=torch.device(device))
         for backend, errors in found.items():
             # Another kernel would take over what this one does not support.
-            if backend in ("auto", choose_kernel(model.request(), backend).name):
+            if backend in ("auto", choose_kernel(request, backend).name):
                 errors.append(_error(_results(model, batch, backend), oracle))
         cases += 1
     return [

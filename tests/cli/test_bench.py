@@ -1,7 +1,6 @@
 """``eigenformer bench``."""
 
 import json
-import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,13 +9,13 @@ import torch
 from torch_geometric.data import Data
 
 from eigenformer import speed
-from eigenformer.cli import main
+from eigenformer.cli import bench, main
 from eigenformer.data import GraphArchive
 from eigenformer.plots.growth import draw_growth
 from eigenformer.speed import measuring
 from eigenformer.speed.batches import find_archive, make_batch
 
-TINY = speed.Workload("zinc", ("zinc",), 3, 4, 9, 2.1)
+TINY = speed.Workload("zinc", ("zinc",), 3, 10_000, 4, 9, 2.1)
 
 
 def test_measures_every_model(
@@ -27,7 +26,11 @@ def test_measures_every_model(
     command = ["bench", "--workloads", "zinc", "--threads", "1", "--no-growth"]
     command += ["--cache-dir", str(tmp_path)]
     assert main([*command, "--output", str(tmp_path)]) == 0
-    records = json.loads((tmp_path / "bench.json").read_text())["steps"]
+    results = json.loads((tmp_path / "bench.json").read_text())
+    records, machine = results["steps"], results["machine"]
+    assert machine["device"] == "cpu"
+    assert machine["name"]
+    assert machine["versions"]["torch"] == torch.__version__
     models = [*(name for name in speed.BACKENDS if name != "triton"), *speed.PEERS]
     assert [r["model"] for r in records] == models
     assert all(r["cpu"] > 0 and r["parameters"] > 1000 for r in records)
@@ -68,25 +71,55 @@ def test_a_gpu_is_measured_by_its_events(
     found = measuring._on_gpu(lambda: done.append(1), 3, 7, torch.device("cuda:1"))
     assert len(done) == 3
     assert current == ["cuda:1"]
-    assert (found.gpu, found.memory, found.parameters) == (0.25, 3.0, 7)
-    monkeypatch.setattr(speed, "measure", lambda setup: found if setup.model != "gps" else None)
+    assert (found.gpu, found.memory, found.parameters, found.peak) == (0.25, 3.0, 7, 4.0)
+
+    def measure(setup: speed.Setup) -> speed.Measurement:
+        if setup.model == "gps":
+            raise speed.MeasuringError("CUDA out of memory")
+        return found
+
+    monkeypatch.setattr(speed, "measure", measure)
     command = ["bench", "--workloads", "zinc", "--threads", "1", "--device", "cuda"]
-    assert main([*command, "--cache-dir", str(tmp_path)]) == 0
+    command += ["--cache-dir", str(tmp_path), "--output", str(tmp_path)]
+    assert main(command) == 0
     output = capsys.readouterr().out
-    assert "the paper: 21 s an epoch, 19.44 GB at most, on an A10G (zinc)" in output
-    assert "On a GPU: seconds between its events" in output
+    assert "an epoch: 10000 graphs in batches of 128\n" in output
+    assert "On a GPU: seconds of a step between its events" in output
     assert "| triton | 7 |" in output
-    assert "| 3 | 1.0 | 0.2500 |" in output
+    # 10,000 / 128 steps of a quarter of a second; 4 MB.
+    assert "| 3 | 1.0 | 0.2500 | 19.5 | 0.00 |" in output
+    assert "| zinc | | the paper, A10G | 509849 | | | | | | 21 | 19.44 |" in output.replace(
+        "  ", " "
+    )
+    assert "| zinc | 1 | gps | failed: CUDA out of memory |" in output
     assert "native" not in output
+    results = json.loads((tmp_path / "bench.json").read_text())
+    assert results["machine"]["name"] == "a GPU"
+    (failed,) = (record for record in results["steps"] if record["model"] == "gps")
+    assert failed["missing"] == "failed: CUDA out of memory"
 
 
-def test_measures_apples_gpus_without_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_that_are_not_the_papers_say_so() -> None:
+    text = bench._epoch(speed.WORKLOADS["superpixels"])
+    assert text == "an epoch: 45000 graphs in batches of 32; the paper's batches have 512"
+
+
+def test_measures_apples_gpus_without_their_memory(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     event = SimpleNamespace(record=lambda: None, elapsed_time=lambda end: 125.0)
     monkeypatch.setattr(torch.mps, "synchronize", lambda: None)
     monkeypatch.setattr(torch.mps.event, "Event", lambda enable_timing: event)
     found = measuring._on_gpu(lambda: None, 2, 7, torch.device("mps"))
-    assert found.gpu == 0.125
-    assert math.isnan(found.memory)
+    assert (found.gpu, found.memory, found.peak) == (0.125, None, None)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
+    monkeypatch.setattr(speed, "measure", lambda _: found)
+    command = ["bench", "--workloads", "zinc", "--threads", "1", "--device", "mps"]
+    assert main([*command, "--cache-dir", str(tmp_path), "--output", str(tmp_path)]) == 0
+    text = (tmp_path / "bench.json").read_text()
+    assert '"memory": null' in text
+    assert "NaN" not in text
+    assert "nan" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -104,9 +137,10 @@ def test_measures_parts_and_changes(setup: speed.Setup, monkeypatch: pytest.Monk
 def test_in_a_process_of_its_own() -> None:
     setup = speed.Setup("native", part="attention", nodes=8, repeats=1)
     found = speed.measure(setup)
-    assert found is not None
+    assert found.memory is not None
     assert found.memory >= 0
-    assert speed.measure(speed.Setup("nonsense")) is None
+    with pytest.raises(speed.MeasuringError, match="nonsense"):
+        speed.measure(speed.Setup("nonsense"))
 
 
 def test_takes_the_benchmarks_own_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import itertools
-import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eigenformer.training.data_module import EpochBatches, ahead
+from eigenformer.training.data_module import EpochBatches
 
 
 @given(st.integers(4, 60), st.integers(1, 20), st.integers(1, 4), st.booleans())
@@ -57,24 +56,3 @@ def test_a_short_epoch_is_the_start_of_a_whole_one():
         short.set_epoch(epoch)
         assert list(short) == list(whole)[:2]
     assert len(short) == 2
-
-
-def test_the_next_batch_is_made_while_one_is_used():
-    made = [threading.Event() for _ in range(3)]
-
-    def batches():
-        for number, event in enumerate(made):
-            event.set()
-            yield number
-
-    for number in ahead(batches()):
-        if number < 2:
-            assert made[number + 1].wait(10)  # before it is asked for
-    assert number == 2
-
-
-def test_an_error_in_the_next_batch_is_raised_in_its_turn():
-    coming = ahead(map(int, ["1", "2", "x"]))
-    assert [next(coming), next(coming)] == [1, 2]
-    with pytest.raises(ValueError, match="invalid literal"):
-        next(coming)

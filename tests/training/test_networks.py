@@ -217,6 +217,22 @@ def test_another_kernel_than_the_chosen_one_is_told(
     assert (message in printed) if message else ("instead of" not in printed)
 
 
+@pytest.mark.parametrize("lacks", [True, False])
+def test_bf16_on_a_processor_without_it_is_told(
+    lacks: bool,
+    table: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("eigenformer.training.trainer.lacks_bf16", lambda: lacks)
+    train = ["train", str(table), "--target", "weight", *SMALL, "--epochs", "1", "--limit", "20"]
+    options = ["--precision", "bf16", "--device", "cpu", "--out", str(tmp_path / "run")]
+    assert main([*train, *options]) == 0
+    message = "precision: bf16: this processor has no instructions for it"
+    assert (message in capsys.readouterr().out) == lacks
+
+
 def test_the_default_folder_names_another_network() -> None:
     zinc = {"data": {"dataset": "zinc"}}
     assert run_name({**zinc, "model": {"kind": "gin"}}) == "zinc-zinc-gin-seed0"

@@ -43,6 +43,7 @@ from eigenformer.targets import Target
 from eigenformer.training.data_module import EpochBatches
 from eigenformer.training.modes import batch_norms, freeze_norms
 from eigenformer.training.predicting import model_device, predict_batches
+from eigenformer.training.receiving import in_time, received
 
 EVEN = 0.99
 """The entropy above which a head's attention is nearly uniform."""
@@ -125,9 +126,10 @@ def diagnose(
         layers = _diagnose_layers(model, some)
     else:
         norms = _diagnose_norms(model, some)
-    batches = islice(EpochBatches(len(dataset), batch_size, seed=0), steps)
+    chosen_batches = islice(EpochBatches(len(dataset), batch_size, seed=0), steps)
     device = model_device(model)
-    found = [_gradients(model, dataset.batch(b).to(device), target, frozen_norms) for b in batches]
+    batches = in_time((received(model, dataset.batch(b), device) for b in chosen_batches), device)
+    found = [_gradients(model, batch, target, frozen_norms) for batch in batches]
     squares = {
         part: sum(parts[part] ** 2 for _, parts, _ in found) / len(found) for part in found[0][1]
     }

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from eigenformer.cli.settings import add_folders, workspace_of
 
 if TYPE_CHECKING:
+    import torch
+
     from eigenformer.data.workspace import Workspace
 
 _PACKAGES = {
@@ -34,37 +36,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the findings. Returns the exit code 1 if the backends disagree."""
+    """Prints the findings. Returns the exit code 1 if the backends disagree on any device."""
     import torch
 
-    _print_versions()
-    _print_attention()
+    gpus = _gpus()
+    _print_versions(gpus)
+    _print_attention(gpus)
     _print_folders(workspace_of(arguments))
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    agree = [_compare(device) for device in ("cpu", *(gpu for gpu in there if there[gpu]))]
+    agree = [_compare(device) for device in (torch.device("cpu"), *gpus)]
     return 0 if all(agree) else 1
 
 
-def _compare(device: str) -> bool:
+def _gpus() -> list[torch.device]:
+    import torch
+
+    if torch.backends.mps.is_available():
+        return [torch.device("mps")]
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return [torch.device("cuda", number) for number in range(count)]
+
+
+def _compare(device: torch.device) -> bool:
     """Compares all backends that run on a device with ``literal``; returns whether they agree."""
     from eigenformer.kernels import KERNELS, Request, why_not
     from eigenformer.self_check import check_backends
 
-    there = [kernel.name for kernel in KERNELS if why_not(kernel, Request(device=device)) is None]
-    backends = [name for name in reversed(there) if name != "literal"]
-    checks = check_backends(backends, device=device)
+    request = Request(device=device)
+    there = [kernel for kernel in KERNELS if why_not(kernel, request) is None]
+    doubts = {kernel.name: doubt for kernel in there if (doubt := kernel.doubts(request))}
+    for name, doubt in doubts.items():
+        _line("self-check", f"{name} is not used on {device}: {doubt}")
+    backends = [kernel.name for kernel in reversed(there) if kernel.name not in doubts]
+    backends.remove("literal")
+    checks = check_backends(backends, device=str(device))
     for check in checks:
         if not check.cases:
             _line("self-check", f"{check.backend} supports none of the compared models")
             continue
         verdict = "agrees with" if check.agrees else "DIFFERS FROM"
         text = f"{check.backend} {verdict} literal: largest difference {check.error:.1e}"
-        place = "" if device == "cpu" else ", on the GPU"
+        place = "" if device.type == "cpu" else f", on {device}"
         _line("self-check", f"{text} in {check.cases} batches{place}")
-    return all(check.agrees for check in checks)
+    return not doubts and all(check.agrees for check in checks)
 
 
-def _print_versions() -> None:
+def _print_versions(gpus: list[torch.device]) -> None:
     import platform
 
     import torch
@@ -76,11 +92,11 @@ def _print_versions() -> None:
     _line("packages", ", ".join(f"{name} {_version(p)}" for p, name in _PACKAGES.items()))
     extras = [f"{extra}: {package} {_version(package)}" for extra, package in _EXTRAS.items()]
     _line("extras", ", ".join(extras))
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
-    _line("threads", f"{torch.get_num_threads()}; GPU: {device}")
+    names = [torch.cuda.get_device_name(g) if g.type == "cuda" else "Metal" for g in gpus]
+    _line("threads", f"{torch.get_num_threads()}; GPU: {', '.join(names) or 'none'}")
 
 
-def _print_attention() -> None:
+def _print_attention(gpus: list[torch.device]) -> None:
     """Prints which kernel computes what, and why faster ones are not used."""
     import torch
 
@@ -108,11 +124,12 @@ def _print_attention() -> None:
         if kernel is not active:
             reason = f"{active.name}: {active.unsupported(request)}"
             _line("", f"{kernel.name} for {text} ({reason})")
-    gpu = Request(device="mps" if torch.backends.mps.is_available() else "cuda")
-    kernel = choose_kernel(gpu)
-    why = why_not(TritonAttention, gpu) or TritonAttention.doubts(gpu)
-    reason = kernel.details() if why is None else f"{TritonAttention.name}: {why}"
-    _line("", f"{kernel.name} for a GPU ({reason})")
+    for device in gpus or [torch.device("cuda")]:
+        request = Request(device=device)
+        kernel = choose_kernel(request)
+        why = why_not(TritonAttention, request) or TritonAttention.doubts(request)
+        reason = kernel.details() if why is None else f"{TritonAttention.name}: {why}"
+        _line("", f"{kernel.name} for {device if len(gpus) > 1 else 'a GPU'} ({reason})")
 
 
 def _print_folders(workspace: Workspace) -> None:

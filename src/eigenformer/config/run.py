@@ -119,8 +119,8 @@ class RunConfig(Settings):
         devices: Number of processes (or GPUs) per machine.
         machines: Number of machines.
         precision: Floating-point precision: ``32``, ``64``, or mixed (``bf16`` or ``16``).
-        backend: How attention is computed: ``auto``, ``native``, ``torch`` or ``literal``. All
-            are exact.
+        backend: How attention is computed: ``auto``, ``native`` (CPU), ``triton`` (GPU), ``torch``
+            or ``literal``. All are exact.
     """
 
     data: DataConfig

@@ -37,7 +37,7 @@ def make_kernel(
         request: What else the kernel must support (default: spectral attention alone).
     """
     values = graphs.eigenvectors
-    request = replace(request or Request(), dtype=values.dtype, device=values.device.type)
+    request = replace(request or Request(), dtype=values.dtype, device=values.device)
     return choose_kernel(request, backend)(graphs)
 
 

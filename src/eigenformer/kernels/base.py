@@ -18,6 +18,8 @@ from eigenformer.scalar_mlp import LinearPieces, ScalarMLP
 
 ScalarFunction = Callable[[Tensor], Tensor]
 
+_CPU = torch.device("cpu")
+
 ROUNDING_MARGIN = 1 + 1e-3
 """|score| ≤ max |φ₂| holds in exact arithmetic; with rounding, a score may exceed it slightly."""
 
@@ -46,7 +48,7 @@ class Request:
 
     Args:
         dtype: Type of all numbers.
-        device: Type of the device, such as ``"cpu"`` or ``"cuda"``.
+        device: The device to compute on.
         psi: ψ, see :class:`AttentionTerms`.
         keep: Whether the factors of dropout are given instead of random.
         return_attention: Whether the attention weights are returned.
@@ -57,7 +59,7 @@ class Request:
     """
 
     dtype: torch.dtype = torch.float32
-    device: str = "cpu"
+    device: torch.device = _CPU
     psi: ScalarFunction | None = None
     keep: bool = False
     return_attention: bool = False

@@ -25,7 +25,7 @@ _FEW_FACTORS = 8
 
 
 class FusedAttention(AttentionKernel):
-    """Attention in float32 that stores nothing for pairs of nodes. Its memory is O(Σn·d).
+    """Attention in float32 that stores nothing for pairs of nodes: it keeps O(Σn·d) numbers.
 
     Calls that it does not support, see :meth:`unsupported`, are passed to
     :class:`TorchAttention`.
@@ -63,7 +63,7 @@ class FusedAttention(AttentionKernel):
         values = terms.values
         request = Request(
             torch.promote_types(values.dtype, self.eigenvectors.dtype),
-            values.device.type,
+            values.device,
             terms.psi,
             keep is not None,
             return_attention,

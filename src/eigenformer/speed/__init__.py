@@ -4,7 +4,7 @@ Every measurement runs in its own process, so that measurements do not share the
 Processor times are compared, because wall-clock times mean little on a shared machine.
 """
 
-from eigenformer.speed.measuring import Measurement, measure, measure_here
+from eigenformer.speed.measuring import Measurement, MeasuringError, measure, measure_here
 from eigenformer.speed.setups import (
     BACKENDS,
     PEERS,
@@ -21,6 +21,7 @@ __all__ = [
     "PEERS",
     "WORKLOADS",
     "Measurement",
+    "MeasuringError",
     "Setup",
     "Workload",
     "growth",

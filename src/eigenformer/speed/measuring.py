@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 import subprocess
 import sys
@@ -30,34 +29,48 @@ class Measurement:
     """Processor seconds, wall-clock seconds, and megabytes in addition to those before the step.
 
     With several threads, processor time includes that of threads waiting for others. On a GPU,
-    ``gpu`` are seconds between two of its events, and the megabytes are the allocator's.
+    ``gpu`` are seconds between two of its events, and the megabytes are the allocator's; ``peak``
+    are all its megabytes, with weights and batch. What a machine does not tell is None.
     """
 
     cpu: float
     wall: float
-    memory: float
+    memory: float | None
     parameters: int
     gpu: float | None = None
+    peak: float | None = None
 
     def best(self, other: Measurement) -> Measurement:
         """Returns the smaller times and memory of two measurements of the same setup."""
         return Measurement(
             min(self.cpu, other.cpu),
             min(self.wall, other.wall),
-            min(self.memory, other.memory),
+            _smaller(self.memory, other.memory),
             self.parameters,
-            None if self.gpu is None or other.gpu is None else min(self.gpu, other.gpu),
+            _smaller(self.gpu, other.gpu),
+            _smaller(self.peak, other.peak),
         )
 
 
-def measure(setup: Setup) -> Measurement | None:
-    """Measures in a new process; returns None if it fails, for example for lack of memory."""
+def _smaller(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else min(a, b)
+
+
+class MeasuringError(RuntimeError):
+    """A measurement failed, for example for lack of memory."""
+
+
+def measure(setup: Setup) -> Measurement:
+    """Measures in a new process. If that fails, the error has the last line that it wrote."""
     source = str(Path(__file__).parents[2])
     path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, "-m", __package__, json.dumps(dataclasses.asdict(setup))]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    return None if result.returncode else Measurement(**json.loads(result.stdout))
+    if result.returncode:
+        lines = result.stderr.strip().splitlines() or [f"exit code {result.returncode}"]
+        raise MeasuringError(lines[-1])
+    return Measurement(**json.loads(result.stdout))
 
 
 def measure_here(setup: Setup) -> Measurement:
@@ -91,7 +104,8 @@ def measure_here(setup: Setup) -> Measurement:
         cpu.append(time.process_time() - begin[0])
         wall.append(time.perf_counter() - begin[1])
         if len(cpu) == 1:
-            memory = _memory("VmHWM") - before
+            after = _memory("VmHWM")
+            memory = None if before is None or after is None else after - before
     return Measurement(min(cpu), min(wall), memory, parameters)
 
 
@@ -100,9 +114,10 @@ def _on_gpu(
 ) -> Measurement:
     """Measures with the GPU's own events and the counters of PyTorch's allocator.
 
-    Apple's have no counter of the peak: there, the memory is NaN.
+    Apple's have no counter of the peak: there, the memory is not known.
     """
     found = []
+    memory = peak = None
     cuda = device.type == "cuda"
     gpu: Any = torch.cuda if cuda else torch.mps
     new_event: Any = torch.cuda.Event if cuda else torch.mps.event.Event
@@ -120,17 +135,19 @@ def _on_gpu(
         end.record()
         gpu.synchronize()
         times = time.process_time() - cpu, time.perf_counter() - wall
-        memory = (torch.cuda.max_memory_allocated() - before) / 2**20 if cuda else math.nan
-        found.append(Measurement(*times, memory, parameters, begin.elapsed_time(end) / 1e3))
+        if cuda:
+            peak = torch.cuda.max_memory_allocated() / 2**20
+            memory = peak - before / 2**20
+        found.append(Measurement(*times, memory, parameters, begin.elapsed_time(end) / 1e3, peak))
     return reduce(Measurement.best, found)
 
 
-def _memory(field: str) -> float:
-    """Returns VmRSS or VmHWM of this process in megabytes."""
+def _memory(field: str) -> float | None:
+    """Returns VmRSS or VmHWM of this process in megabytes, if the system tells them."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1]) / 1024
-    return math.nan
+    return None
 
 
 def _forget_peak() -> None:

@@ -27,6 +27,7 @@ class Workload:
         preset: Preset of the model.
         datasets: Prepared archives to take the graphs from, if one of them is in the cache.
         graphs: Number of graphs per batch.
+        epoch: Number of training graphs of the benchmark, for the seconds of an epoch.
         low: Number of nodes of the smallest random graph.
         high: Number of nodes of the largest random graph; sizes are uniform in between.
         degree: Number of neighbours per node in random graphs.
@@ -35,16 +36,17 @@ class Workload:
     preset: str
     datasets: tuple[str, ...]
     graphs: int
+    epoch: int
     low: int
     high: int
     degree: float
 
 
 WORKLOADS = {
-    "zinc": Workload("zinc", ("zinc",), 128, 9, 37, 2.1),
-    "superpixels": Workload("cifar10", ("cifar10",), 32, 85, 150, 8.0),
-    "sbm": Workload("pattern", ("pattern",), 16, 44, 188, 40.0),
-    "peptides": Workload("peptides-func", ("peptides-func",), 12, 8, 292, 2.0),
+    "zinc": Workload("zinc", ("zinc",), 128, 10_000, 9, 37, 2.1),
+    "superpixels": Workload("cifar10", ("cifar10",), 32, 45_000, 85, 150, 8.0),
+    "sbm": Workload("pattern", ("pattern",), 16, 10_000, 44, 188, 40.0),
+    "peptides": Workload("peptides-func", ("peptides-func",), 12, 10_873, 8, 292, 2.0),
 }
 
 
@@ -146,7 +148,7 @@ def computes(setup: Setup) -> bool:
     if setup.model not in kernels:
         return True
     request = Request(
-        device=resolve_device(setup.device).type,
+        device=resolve_device(setup.device),
         features=config.feature_attention,
         edges=config.edge_encoder is not None and setup.part == "step",
         dropout=config.attention_dropout > 0,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import lightning.pytorch as pl
 import numpy as np
@@ -12,12 +11,11 @@ import torch
 from torch.utils.data import DataLoader, Sampler
 
 from eigenformer.data.batching import GraphDataset, keep_batch
+from eigenformer.training.receiving import in_time, received
 from eigenformer.training.seeding import derived_seed
 
 if TYPE_CHECKING:
     from eigenformer.training.module import TrainingModule
-
-T = TypeVar("T")
 
 
 class EpochBatches(Sampler[list[int]]):
@@ -144,14 +142,5 @@ class GraphLoader(DataLoader):
         loaded = super().__iter__()
         if self.receiver is None:
             return loaded
-        received = map(self.receiver.receive, loaded)
-        return ahead(received) if self.receiver.device.type == "cuda" else received
-
-
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Computes each item in a thread while the one before is used."""
-    with ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = thread.submit(next, items, None)
-            yield item
+        model, device = self.receiver.model, self.receiver.device
+        return in_time((received(model, batch, device) for batch in loaded), device)

@@ -41,6 +41,7 @@ from eigenformer.training.trainer import (
     other_kernel,
     processes,
     quiet,
+    slow_precision,
 )
 
 
@@ -243,6 +244,7 @@ def _introduction(
         f"model: {config.model.title}, preset {config.preset}, {model.num_parameters()} "
         f"parameters; run folder {folder.path}",
         *other_kernel(config, model),
+        *slow_precision(config),
     ]
     if processes(config) > 1 and resolve_device(config.device).type == "cpu":
         lines.append(

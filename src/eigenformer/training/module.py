@@ -16,7 +16,6 @@ from torch_geometric.data import Batch
 from eigenformer.config import TrainingConfig
 from eigenformer.data.fields import SPLITS
 from eigenformer.frequencies import sample_for
-from eigenformer.models import Model
 from eigenformer.targets import Target
 from eigenformer.training.averaging import moving_average
 from eigenformer.training.modes import freeze_norms, recompute_statistics
@@ -88,15 +87,6 @@ class TrainingModule(pl.LightningModule):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         place = (self.current_epoch, batch_idx, self.global_rank)
         torch.manual_seed(derived_seed(self.seed, "step", *place))
-
-    def receive(self, batch: Batch) -> Batch:
-        """Returns a batch of the CPU, checked there and moved to the device of the model."""
-        # Checked here, because a step on a GPU reads nothing back.
-        batch = self.model.check(batch) if isinstance(self.model, Model) else batch
-        if self.device.type != "cuda":
-            return batch.to(self.device)
-        with torch.cuda.device(self.device):  # from pinned memory, nobody waits for the copy
-            return batch.pin_memory().to(self.device, non_blocking=True)
 
     def training_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         sums, counts = self._step("train", batch)

@@ -15,6 +15,7 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.models.ensemble import Ensemble
 from eigenformer.targets import Calibration, Target
 from eigenformer.training.modes import evaluation_mode
+from eigenformer.training.receiving import in_time, received
 from eigenformer.training.scores import Score
 from eigenformer.training.seeding import derived_seed
 
@@ -61,7 +62,8 @@ def predict_batches(
         return_attention: Whether to return the attention weights, too.
     """
     device = model_device(model)
-    with evaluation_mode(model):
+
+    def batches() -> Iterator[tuple[Batch, np.ndarray, Batch]]:
         for start in range(0, len(graphs), batch_size):
             chosen = np.arange(start, min(start + batch_size, len(graphs)))
             if isinstance(graphs, GraphDataset):
@@ -69,8 +71,10 @@ def predict_batches(
             else:
                 batch, places = Batch.from_data_list([graphs[int(i)] for i in chosen]), chosen
             given = batch if transform is None else transform(batch, places)
-            if device.type != "cpu":
-                given = copy.copy(given).to(device)  # PyG moves a batch in place
+            yield batch, places, received(model, copy.copy(given), device)
+
+    with evaluation_mode(model):
+        for batch, places, given in in_time(batches(), device):
             attention: list[list[Tensor]] = []
             spread = None
             if return_attention:

@@ -17,7 +17,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from eigenformer.config import ConfigError, RunConfig
-from eigenformer.devices import resolve_device
+from eigenformer.devices import lacks_bf16, resolve_device
 from eigenformer.kernels import KERNELS, Request, choose_kernel
 from eigenformer.models import Eigenformer, Model
 from eigenformer.training.checkpoint_io import AtomicCheckpointIO
@@ -51,11 +51,18 @@ def other_kernel(config: RunConfig, model: Model) -> list[str]:
     if config.backend == "auto" or not isinstance(model, Eigenformer):
         return []
     dtype = torch.float64 if config.precision == "64" else torch.float32
-    device = resolve_device(config.device).type
-    request = replace(model.request(), dtype=dtype, device=device)
+    request = replace(model.request(), dtype=dtype, device=resolve_device(config.device))
     used = choose_kernel(request, config.backend)
     reasons = [k.unsupported(request) for k in KERNELS if k.name == config.backend != used.name]
     return [f"backend: {used.name} instead of {config.backend}: {reason}" for reason in reasons]
+
+
+def slow_precision(config: RunConfig) -> list[str]:
+    """Returns a message if the processor computes the chosen precision without instructions."""
+    if config.precision != "bf16" or resolve_device(config.device).type != "cpu":
+        return []
+    slow = "this processor has no instructions for it (AVX512-BF16): 32 is many times as fast"
+    return [f"precision: bf16: {slow}"] if lacks_bf16() else []
 
 
 def make_trainer(

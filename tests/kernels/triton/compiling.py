@@ -71,10 +71,21 @@ Specialisation = tuple[str, Any, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Needs:
-    """What a compiled kernel needs: registers of a thread, and bytes."""
+    """What a compiled kernel needs.
+
+    Args:
+        registers: Registers of a thread; on AMD, vector registers.
+        spilled: Bytes of memory for registers that did not fit.
+        vectors: Vector registers that did not fit; AMD only.
+        scalars: Scalar registers that are kept in lanes of vector registers; AMD only.
+        shared: Bytes of shared memory.
+        assembly: The compiled code as text.
+    """
 
     registers: int
     spilled: int
+    vectors: int
+    scalars: int
     shared: int
     assembly: str
 
@@ -119,12 +130,15 @@ def compile_for(
     found = triton.compile(ASTSource(kernel, signature, constants), target=gpu, options=options)
     if gpu.backend == "cuda":
         assert found.asm["cubin"]
-        return Needs(*_of_cubin(found.asm["cubin"]), found.metadata.shared, found.asm["ptx"])
+        return Needs(*_of_cubin(found.asm["cubin"]), 0, 0, found.metadata.shared, found.asm["ptx"])
     assert found.asm["hsaco"]
-    text = found.asm["amdgcn"]
-    names = ("vgpr_count", "private_segment_fixed_size")
-    used, spilled = (_number(rf"\.{name}:\s+(\d+)", text) for name in names)
-    return Needs(used, spilled, found.metadata.shared, text)
+    return needs_of_amd(found.asm["amdgcn"], found.metadata.shared)
+
+
+def needs_of_amd(text: str, shared: int) -> Needs:
+    """Returns what AMD's compiler writes beside its code."""
+    names = ("vgpr_count", "private_segment_fixed_size", "vgpr_spill_count", "sgpr_spill_count")
+    return Needs(*(_number(rf"\.{name}:\s+(\d+)", text) for name in names), shared, text)
 
 
 def _of_cubin(cubin: bytes) -> tuple[int, int]:
@@ -148,7 +162,7 @@ def _number(pattern: str, text: str) -> int:
 
 def table() -> Iterator[str]:
     """Yields a table of the most that any specialisation of each kernel needs."""
-    yield "| kernel | channels | " + " | ".join(TARGETS) + " |"
+    yield "| kernel | channels | " + " | ".join(TARGETS) + ", scalars in lanes |"
     yield "| --- |" + " --- |" * (1 + len(TARGETS))
     found: dict[tuple[str, Any], dict[str, list[Needs]]] = {}
     for name, kernel, constants in specialisations():
@@ -157,8 +171,10 @@ def table() -> Iterator[str]:
             row.setdefault(target, []).append(compile_for(target, kernel, constants))
     for (name, wide), row in found.items():
         cells = []
-        for needs in row.values():
-            most = (max(getattr(x, of) for x in needs) for of in ("registers", "spilled", "shared"))
+        for target, needs in row.items():
+            figures = ["registers", "spilled", "shared"]
+            figures += ["scalars"] if TARGETS[target].backend == "hip" else []
+            most = (max(getattr(x, of) for x in needs) for of in figures)
             cells.append(", ".join(map(str, most)))
         yield f"| `{name}` | {CHANNELS.get(wide, 'any')} | " + " | ".join(cells) + " |"
 

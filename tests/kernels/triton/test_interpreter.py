@@ -1,4 +1,4 @@
-"""Runs the tests of interpreted.py, where Triton's interpreter computes on the CPU."""
+"""Runs the tests of interpreted*.py, where Triton's interpreter computes on the CPU."""
 
 from __future__ import annotations
 
@@ -48,13 +48,25 @@ MUTATIONS = {
         "weight * d_alpha - alpha * mean[:, None]",
         "weight * (d_alpha - mean[:, None])",
     ),
+    "the heads of φ₂'s values": (
+        "tiles.py",
+        "phi2 = tl.load(importance + k * heads,",
+        "phi2 = tl.load(importance + k,",
+    ),
+    "the heads of φ₁": ("tiles.py", "knots + head * (segments - 1)", "knots"),
+    "the head in dropout": ("dropout.py", "mix(a) + head.to(tl.uint32)", "mix(a)"),
+    "the graph in dropout": (
+        "dropout.py",
+        ".to(tl.uint32)) + graph.to(tl.uint32)",
+        ".to(tl.uint32))",
+    ),
     "the rest of a product": ("tiles.py", "return (total + rest) * scale", "return total * scale"),
 }
 """Places that are easy to get wrong, each with a wrong version of it."""
 
 
 def interpret(*options: str, source: Path = PACKAGE.parent) -> subprocess.CompletedProcess[str]:
-    """Runs tests of interpreted.py with the package in the folder ``source``."""
+    """Runs tests of interpreted*.py with the package in the folder ``source``."""
     environment = {
         **os.environ,
         "TRITON_INTERPRET": "1",
@@ -62,7 +74,7 @@ def interpret(*options: str, source: Path = PACKAGE.parent) -> subprocess.Comple
         "OMP_NUM_THREADS": "1",
     }
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:xdist", *options]
-    command.append(str(HERE / "interpreted.py"))
+    command += [str(HERE / name) for name in ("interpreted.py", "interpreted_in_use.py")]
     return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
 
 

@@ -36,7 +36,7 @@ class NativeAttention(FusedAttention):
     def __init__(self, graphs: RaggedGraphs) -> None:
         super().__init__(graphs)
         given = graphs.eigenvectors
-        reason = self.unsupported(Request(given.dtype, given.device.type))
+        reason = self.unsupported(Request(given.dtype, given.device))
         if reason is not None:
             raise TypeError(f"native attention: {reason}")
         library = binding.library()  # raise an error here rather than in the middle of a step
@@ -63,7 +63,7 @@ class NativeAttention(FusedAttention):
 
     @classmethod
     def unsupported(cls, request: Request) -> str | None:
-        if request.device != "cpu":
+        if request.device.type != "cpu":
             return f"it runs on the CPU only, not on '{request.device}'"
         return super().unsupported(request)
 
@@ -152,7 +152,7 @@ def _shape(phi: ScalarFunction) -> tuple[int, ...] | None:
 
 
 def _fits(x: Tensor) -> bool:
-    return NativeAttention.unsupported(Request(x.dtype, x.device.type)) is None
+    return NativeAttention.unsupported(Request(x.dtype, x.device)) is None
 
 
 def _linear_pieces(functions: Sequence[Any], low: Tensor, high: Tensor) -> LinearPieces:

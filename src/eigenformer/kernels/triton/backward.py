@@ -190,10 +190,11 @@ def sum_importance(d_importance, parts, first_node, first_frequency, first_part_
     frequency = tl.load(first_frequency + graph)
     frequencies = tl.load(first_frequency + graph + 1) - frequency
     part = tl.load(first_part_of_graph + graph) * heads + head
+    apart = frequencies.to(tl.int64) * heads  # blocks times this may exceed 32 bits
     for first in range(0, frequencies, _FREQUENCIES):
         k = first + tl.arange(0, _FREQUENCIES)
         total = tl.zeros((_FREQUENCIES,), tl.float32)
         for block in range(tl.cdiv(nodes, BLOCK)):
-            at = part + (block * frequencies + k) * heads
+            at = part + block * apart + k * heads
             total += tl.load(parts + at, mask=k < frequencies, other=0.0)
         tl.store(d_importance + (frequency + k) * heads + head, total, mask=k < frequencies)

@@ -18,17 +18,21 @@ TOLERANCE = 1e-4
 """The largest allowed difference, relative to the largest entry."""
 _SMALLEST = 0.1  # entries that cancel to 0 are measured against this
 _SIZES = (1, 7, 33)
-_HEADS, _CHANNELS, _WIDTH = 2, 9, 8
+_CHANNELS = (9, 20)  # narrow and wide heads have kernels of their own
+_HEADS, _WIDTH, _EDGE_ROWS = 2, 8, 3
 
 
 @cache
 def disagreement(device: torch.device) -> str | None:
     """Returns how the kernel differs from ``literal`` on a device; None if they agree.
 
-    The first call takes as long as compiling the kernels.
+    The first call takes as long as compiling the kernels. The answer does not depend on the modes
+    of the caller, such as evaluation without gradients.
     """
     try:
-        error = largest_difference(device)
+        full = torch.autocast(device.type, enabled=False)
+        with torch.inference_mode(False), torch.enable_grad(), full:
+            error = largest_difference(device)
     except Exception as problem:  # whatever a compiler or a driver raises
         reason = next(iter(str(problem).splitlines()), "")
         return f"it fails on this device ({type(problem).__name__}: {reason})"
@@ -41,18 +45,21 @@ def largest_difference(device: torch.device) -> float:
     """Returns the largest relative difference in the output or any gradient."""
     from eigenformer.kernels.triton.kernel import TritonAttention
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        graphs, terms = _example()
-    graphs, terms = graphs.to(device), _moved(terms, device)
-    results = [_results(kernel(graphs), terms) for kernel in (TritonAttention, LiteralAttention)]
-    pairs = zip(*results, strict=True)
-    errors = [(a - b).abs().max() / b.abs().max().clamp(min=_SMALLEST) for a, b in pairs]
+    errors = []
+    for channels in _CHANNELS:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            graphs, terms = _example(channels)
+        graphs, terms = graphs.to(device), _moved(terms, device)
+        kernels = (TritonAttention, LiteralAttention)
+        results = [_results(kernel(graphs), terms) for kernel in kernels]
+        pairs = zip(*results, strict=True)
+        errors += [(a - b).abs().max() / b.abs().max().clamp(min=_SMALLEST) for a, b in pairs]
     return float(torch.stack(errors).nan_to_num(torch.inf).max())
 
 
-def _example() -> tuple[RaggedGraphs, AttentionTerms]:
-    """Returns random graphs and terms with all options."""
+def _example(channels: int) -> tuple[RaggedGraphs, AttentionTerms]:
+    """Returns random graphs and terms with all options; wide heads combine the rows of edges."""
     vectors = [torch.linalg.qr(torch.randn(n, n)).Q for n in _SIZES]
     node_graph = graph_of_rows(_SIZES, torch.device("cpu"))
     nodes = len(node_graph)
@@ -69,26 +76,30 @@ def _example() -> tuple[RaggedGraphs, AttentionTerms]:
         node_graph=node_graph,
     )
     # Products that are exact: the slope of ψ at 0 would enlarge their rounding.
-    queries, keys = torch.randint(-16, 17, (2, nodes, _HEADS, _CHANNELS)) / 8
+    queries, keys = torch.randint(-16, 17, (2, nodes, _HEADS, channels)) / 8
+    edges, rows = edge_index.size(1), torch.randn(_EDGE_ROWS, _HEADS, channels)
+    if channels > 16:
+        coefficients = torch.randn(edges, _EDGE_ROWS)
+        edge_terms = EdgeTerms(rows, torch.randn(edges, _HEADS), coefficients=coefficients)
+    else:
+        kinds = torch.arange(edges) % _EDGE_ROWS
+        edge_terms = EdgeTerms(rows, torch.randn(_EDGE_ROWS, _HEADS), kinds=kinds)
     terms = AttentionTerms(
         phi1=ScalarMLP(_HEADS, _WIDTH),
         phi2=ScalarMLP(_HEADS, _WIDTH),
-        values=torch.randn(nodes, _HEADS, _CHANNELS),
+        values=torch.randn(nodes, _HEADS, channels),
         queries=queries,
         keys=keys,
         psi=signed_sqrt,
-        edges=EdgeTerms(
-            torch.randn(3, _HEADS, _CHANNELS),
-            torch.randn(3, _HEADS),
-            kinds=torch.arange(edge_index.size(1)) % 3,
-        ),
+        edges=edge_terms,
     )
     return graphs, terms
 
 
 def _moved(terms: AttentionTerms, device: torch.device) -> AttentionTerms:
     e = terms.edges
-    edges = EdgeTerms(*(x if x is None else x.to(device) for x in (e.values, e.logits, e.kinds)))
+    given = (e.values, e.logits, e.kinds, e.coefficients)
+    edges = EdgeTerms(*(x if x is None else x.to(device) for x in given))
     names = ("phi1", "phi2", "values", "queries", "keys")
     return replace(terms, edges=edges, **{name: getattr(terms, name).to(device) for name in names})
 

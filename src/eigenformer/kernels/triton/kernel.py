@@ -36,7 +36,7 @@ class TritonAttention(FusedAttention):
     def __init__(self, graphs: RaggedGraphs) -> None:
         super().__init__(graphs)
         given = graphs.eigenvectors
-        reason = self.unavailable() or self.unsupported(Request(given.dtype, given.device.type))
+        reason = self.unavailable() or self.unsupported(Request(given.dtype, given.device))
         if reason is not None:
             raise TypeError(f"Triton attention: {reason}")
         from eigenformer.kernels.triton.launch import longest_row
@@ -54,13 +54,13 @@ class TritonAttention(FusedAttention):
 
     @classmethod
     def details(cls) -> str:
-        from importlib.metadata import version
+        import triton  # ROCm's wheels have another name, so there is no metadata to ask
 
-        return f"Triton {version('triton')}"
+        return f"Triton {triton.__version__}"
 
     @classmethod
     def unsupported(cls, request: Request) -> str | None:
-        if request.device != ("cpu" if _interpreted() else "cuda"):
+        if request.device.type != ("cpu" if _interpreted() else "cuda"):
             return f"it runs on NVIDIA's and AMD's GPUs only, not on '{request.device}'"
         if request.channels > MOST_CHANNELS:
             return f"its heads have at most {MOST_CHANNELS} channels, not {request.channels}"
@@ -70,11 +70,13 @@ class TritonAttention(FusedAttention):
     def doubts(cls, request: Request) -> str | None:
         from eigenformer.kernels.triton.comparison import disagreement
 
-        if request.device != "cuda":  # in the interpreter
-            return disagreement(torch.device(request.device))
-        if not torch.cuda.is_available():
-            return "there is no GPU to compare it with 'literal' on"
-        return disagreement(torch.device("cuda", torch.cuda.current_device()))
+        device = request.device
+        if device.type == "cuda":  # anything else is the interpreter
+            if not torch.cuda.is_available():
+                return "there is no GPU to compare it with 'literal' on"
+            if device.index is None:
+                device = torch.device("cuda", torch.cuda.current_device())
+        return disagreement(device)
 
     def attend_seeded(self, terms: AttentionTerms, dropout: float, seed: Tensor) -> Tensor:
         """Computes the attention of one layer, with dropout from ``seed``.

@@ -15,7 +15,7 @@ from eigenformer.kernels.triton.layout import BLOCK, MOST_CHANNELS, Layout
 from eigenformer.kernels.triton.tiles import FREQUENCIES
 
 THREADS = 256
-"""Threads of a program: 8 warps of NVIDIA's GPUs, 4 of AMD's. So no kernel spills registers."""
+"""Threads of a program: 8 warps of NVIDIA's GPUs, 4 of AMD's. So nothing spills to memory."""
 REGISTERS = 255
 """Registers that a thread of NVIDIA's GPUs may have."""
 # Rows of shared edge terms are summed by about this many programs.
