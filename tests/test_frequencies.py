@@ -18,7 +18,7 @@ from eigenformer.config import MessagePassingConfig, OnesSpec, RunConfig, load_p
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.sbm import pattern
 from eigenformer.data.spectra import memory_spectra
-from eigenformer.frequencies import SampleFrequencies, sample_for, sample_frequencies
+from eigenformer.frequencies import sample_for, sample_frequencies
 from eigenformer.ragged import RaggedGraphs
 from eigenformer.targets import NumberTarget, make_target
 from eigenformer.training.in_memory import fit_in_memory
@@ -161,16 +161,14 @@ def test_only_an_eigenformer_with_a_fraction_samples():
     assert torch.equal(found.frequency_weights, expected.frequency_weights)
 
 
-def test_the_transform_adds_weights():
+def test_weights_of_another_length_are_refused():
     data = LaplacianSpectrum()(Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3))
-    transform = SampleFrequencies(0.4)
-    assert transform(data).frequency_weights.shape == (3,)
-    assert repr(transform) == "SampleFrequencies(0.4, True)"
+    assert sample_frequencies(data, 0.4).frequency_weights.shape == (3,)
     data.frequency_weights = torch.ones(2)
     with pytest.raises(ValueError, match=r"frequency_weights: shape \(2,\), expected one for each"):
         RaggedGraphs.from_data(data)
     with pytest.raises(ValueError, match="the graphs have no 'eigenvalues'"):
-        transform(Data(num_nodes=3))
+        sample_frequencies(Data(num_nodes=3), 0.4)
 
 
 def test_a_part_of_the_frequencies_gives_another_figure():

@@ -10,7 +10,6 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.transforms import BaseTransform
 
 from eigenformer.config import EigenformerConfig
 from eigenformer.ragged import Checked, frequency_counts, graph_of_rows, graph_sizes
@@ -91,27 +90,6 @@ def sample_for(config: object, batch: D, seeds: Sequence[int] | None = None) -> 
         return batch
     whole = config.frequency_draw == "eigenspaces"
     return sample_frequencies(batch, config.frequency_fraction, whole, seeds)
-
-
-class SampleFrequencies(BaseTransform):
-    """Samples a random part of each graph's frequencies, with a new sample per call.
-
-    Adds ``frequency_weights``; see :func:`sample_frequencies`. Apply this transform to a batch,
-    after :class:`LaplacianSpectrum`.
-
-    Args:
-        fraction: The fraction of the frequencies.
-        whole_eigenspaces: Whether to sample whole eigenspaces.
-    """
-
-    def __init__(self, fraction: float, whole_eigenspaces: bool = True) -> None:
-        self.fraction, self.whole_eigenspaces = fraction, whole_eigenspaces
-
-    def forward(self, data: Data) -> Data:
-        return sample_frequencies(data, self.fraction, self.whole_eigenspaces)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.fraction}, {self.whole_eigenspaces})"
 
 
 def _random_numbers(graph: Tensor, seeds: Sequence[int] | None) -> Tensor:

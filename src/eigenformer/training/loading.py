@@ -190,6 +190,10 @@ def _check_exists(path: Path, dataset: str) -> None:
         return
     if path.suffix or len(path.parts) > 1:  # meant as a path, not as a name
         raise DataError(Problem(dataset, "there is no such file or folder"))
+    if dataset in BENCHMARKS:
+        raise DataError(
+            f"there is no file or folder '{dataset}'; for the benchmark, leave out data.kind"
+        )
     if dataset in presets() and (data := load_preset(dataset).dataset):
         raise DataError(f"'{dataset}' is a preset; use  {data} --preset {dataset}")
     near = unknown(f"benchmark '{dataset}'", dataset, BENCHMARKS)
