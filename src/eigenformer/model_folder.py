@@ -59,6 +59,7 @@ class ModelCard(Settings):
         epoch: The epoch that the weights come from, counted from 1.
         validation: The metric of these weights on the validation set.
         calibration: How wrong these weights were on graphs that they were not trained on.
+        data_digest: A checksum of the graphs, targets and split of the training.
         format: The format version of the folder.
     """
 
@@ -72,6 +73,7 @@ class ModelCard(Settings):
     epoch: int | None = None
     validation: float | None = None
     calibration: Calibration | None = None
+    data_digest: str | None = None
     format: int = _FORMAT
 
     def check(self) -> None:

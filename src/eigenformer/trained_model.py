@@ -80,6 +80,7 @@ class TrainedModel:
         limits: How large the inputs may be.
         calibration: How wrong the model was on graphs that it was not trained on.
         reference: What the model has seen in training.
+        data_digest: A checksum of the data that the model was trained on, if it was recorded.
     """
 
     name: str
@@ -92,6 +93,7 @@ class TrainedModel:
     limits: Limits = DEFAULT_LIMITS
     calibration: Calibration = field(default_factory=Calibration)
     reference: Reference | None = None
+    data_digest: str | None = None
 
     @classmethod
     def open(
@@ -127,6 +129,7 @@ class TrainedModel:
             limits,
             card.calibration or Calibration(),
             Reference.load(_first(Path(path)), model),
+            card.data_digest,
         )
 
     @property
@@ -192,7 +195,10 @@ class TrainedModel:
                 )
             config = config.replace(**(columns or {}))
         split = split or self.default_split(dataset)
+        workspace = workspace or Workspace.resolve()
         data = load_data(config, workspace, *self.model.config.needs)
+        if dataset is None and self.data_digest not in (None, data.digest):
+            workspace.reporter.notice(f"{config.dataset}: has changed since the model was trained")
         if dataset is not None:
             check_columns(self.input_format, data.archive, dataset)
             data = self._understood(data)

@@ -97,12 +97,18 @@ def _resume(
     folder.check_checkpoint()
     read_weights(folder.path)  # an unreadable file fails now, not after the last epoch
     summary = folder.read_summary()
-    target = read_card(folder.path, data.limits).target or data.target
+    card = read_card(folder.path, data.limits)
+    target = card.target or data.target
     counts = {name: len(graphs) for name, graphs in data.splits.items()}
     if summary.get("graphs", counts) != counts:
         raise RunError(
             f"{folder.path}: the data has changed since the run started (now {_counted(counts)}; "
             f"then {_counted(summary['graphs'])})"
+        )
+    if card.data_digest not in (None, data.digest):  # earlier versions did not record it
+        raise RunError(
+            f"{folder.path}: the data has changed since the run started (other features, edges, "
+            f"targets or split); restore it, or start a new run"
         )
     if summary.get("state") == "finished":
         for line in ("the run is already finished", *_conclusion(summary, target, folder)):
