@@ -81,6 +81,7 @@ class TrainedModel:
         calibration: How wrong the model was on graphs that it was not trained on.
         reference: What the model has seen in training.
         data_digest: A checksum of the data that the model was trained on, if it was recorded.
+        folder: The folder of the model.
     """
 
     name: str
@@ -94,6 +95,7 @@ class TrainedModel:
     calibration: Calibration = field(default_factory=Calibration)
     reference: Reference | None = None
     data_digest: str | None = None
+    folder: Path | None = None
 
     @classmethod
     def open(
@@ -130,6 +132,7 @@ class TrainedModel:
             card.calibration or Calibration(),
             Reference.load(_first(Path(path)), model),
             card.data_digest,
+            Path(path),
         )
 
     @property

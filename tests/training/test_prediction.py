@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import platform
 from dataclasses import replace
 
@@ -122,3 +123,42 @@ def test_leftovers_of_a_killed_prediction_are_removed(run, tmp_path):
     out = tmp_path / "p.csv"
     assert main(["predict", str(run), str(tmp_path / "new.csv"), "--out", str(out)]) == 0
     assert {file.name for file in tmp_path.iterdir()} == {"new.csv", "p.csv"}
+
+
+def test_an_output_never_replaces_the_input_or_the_model(rings, tmp_path, capsys):
+    """A file of a folder of graphs, a file of the run, and a link to one."""
+    new = tmp_path / "new"
+    new.mkdir()
+    torch.save([_ring(5, 3)], new / "g.pt")
+    (new / "notes.csv").write_text("mine")
+    (tmp_path / "link.csv").symlink_to(new / "notes.csv")
+    metrics = (rings / "metrics.csv").read_bytes()
+    inside = "is a file of the input"
+    for out, reason in (
+        (new / "notes.csv", inside),
+        (tmp_path / "link.csv", inside),
+        (rings / "metrics.csv", "is a file of the model"),
+    ):
+        assert main(["predict", str(rings), str(new), "--out", str(out)]) == 2
+        assert f"{out}: {reason}" in capsys.readouterr().err
+    assert (new / "notes.csv").read_text() == "mine"
+    assert (rings / "metrics.csv").read_bytes() == metrics
+    assert main(["predict", str(rings), str(new), "--out", str(rings / "mine.csv")]) == 0
+
+
+def test_the_name_of_an_output_says_its_format(rings, tmp_path, capsys):
+    new = tmp_path / "new"
+    new.mkdir()
+    torch.save([_ring(5, 3)], new / "g.pt")
+    texts = {}
+    for name in ("p.csv", "p.TSV", "p.txt", "p.csv.gz", "p.tsv.GZ"):
+        assert main(["predict", str(rings), str(new), "--out", str(tmp_path / name)]) == 0
+        data = (tmp_path / name).read_bytes()
+        texts[name] = (gzip.decompress(data) if name.lower().endswith("gz") else data).decode()
+    assert texts["p.csv"].startswith("graph,predicted_0,reason")
+    assert texts["p.csv"] == texts["p.txt"] == texts["p.csv.gz"]
+    assert texts["p.TSV"] == texts["p.tsv.GZ"] == texts["p.csv"].replace(",", "\t")
+    for name in ("p.xlsx", "p.parquet", "p", "p.gz"):
+        assert main(["predict", str(rings), str(new), "--out", str(tmp_path / name)]) == 2
+        assert f"{name}: predictions are written to .csv" in capsys.readouterr().err
+        assert not (tmp_path / name).exists()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import copy
-import csv
-import gzip
 import hashlib
-import io
 import itertools
 import json
 from collections import deque
@@ -37,6 +34,7 @@ from eigenformer.training.prediction_form import (
     Found,
     PredictionCounts,
     PredictionForm,
+    encoded,
     predict_each,
 )
 
@@ -160,11 +158,11 @@ def predict_table(
                 reporter.say(f"{written.partial}: continuing after {written.rows} rows")
                 step.advance(written.rows)
             else:
-                written.append(_encoded(out, [names], cell), 0, 0)
+                written.append(encoded(out, [names], cell), 0, 0)
             rest = itertools.islice((row for _, row in table.rows), written.rows, None)
             for rows in _predicted(predictor, _chunks(rest), pool if count > _MANY else HERE):
                 predicted = sum(row[-1] == "" for row in rows)
-                written.append(_encoded(out, rows, cell), len(rows), predicted)
+                written.append(encoded(out, rows, cell), len(rows), predicted)
                 step.advance(len(rows))
             written.finish()
     return PredictionCounts(written.rows, written.predicted)
@@ -217,16 +215,6 @@ def _predicted(predictor: RowPredictor, chunks: Iterator[Rows], pool: Pool) -> I
 def _start_worker() -> None:
     follow_parent()
     torch.set_num_threads(1)
-
-
-def _encoded(out: Path, rows: Rows, cell: Callable[[str], str]) -> bytes:
-    packed = out.suffix.lower() == ".gz"
-    suffix = (out.with_suffix("") if packed else out).suffix.lower()
-    stream = io.StringIO(newline="")
-    writer = csv.writer(stream, delimiter="\t" if suffix == ".tsv" else ",")
-    writer.writerows([cell(text) for text in row] for row in rows)
-    data = stream.getvalue().encode("utf-8")
-    return gzip.compress(data, mtime=0) if packed else data  # packed pieces can be put together
 
 
 def _key(trained: TrainedModel, path: Path, *options: object) -> str:
