@@ -38,6 +38,7 @@ class Limits:
         descriptor_atoms: Atoms in a molecule whose descriptors RDKit computes; the time of some of
             them grows with the fourth power.
         pixels: Pixels in one picture.
+        nodes: Nodes in one graph.
         parameters: Parameters of a model.
         layers: Layers of a model.
         hidden_dim: Width of nodes and edges.
@@ -67,6 +68,7 @@ class Limits:
     atoms: int = 5_000
     descriptor_atoms: int = 500
     pixels: int = 50_000_000
+    nodes: int = 1_000_000
     parameters: int = 1_000_000_000
     layers: int = 256
     hidden_dim: int = 16_384

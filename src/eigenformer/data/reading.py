@@ -112,7 +112,7 @@ def read_own(
         read = read_molecule_table(path, options, reporter, limits)
         archive, rejected = read.archive, read.rejected
     elif form == "archive":
-        archive = GraphArchive.open(path, check=True)
+        archive = GraphArchive.open(path, check=True, limits=limits)
     elif form == "tables":
         archive = read_graph_tables(path, options, limits=limits)
     elif form == "graphs":
@@ -152,5 +152,5 @@ def read_data_folder(
             names.append(f"{file.stem}/{number}" if several else file.stem)
     if not graphs:
         raise DataError(Problem(str(path), "no graphs in its .pt files"))
-    archive = GraphArchive.from_data_list(graphs, names=names)
+    archive = GraphArchive.from_data_list(graphs, names=names, limits=limits)
     return archive.with_target(archive_target(archive, task, path))

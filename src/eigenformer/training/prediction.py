@@ -113,7 +113,7 @@ def _predict_archive(
     trained: TrainedModel, path: Path, form: PredictionForm
 ) -> tuple[list[str], list[list[str]]]:
     if is_archive(path):
-        archive = GraphArchive.open(path, check=True)
+        archive = GraphArchive.open(path, check=True, limits=trained.limits)
     else:
         archive = _read_unlabelled(path, trained)
     check_columns(trained.input_format, archive, path)
