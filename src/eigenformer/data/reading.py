@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from eigenformer.config import ConfigError, ReadOptions, SplitOptions
 from eigenformer.config.data import check_split_column
@@ -17,6 +17,9 @@ from eigenformer.data.tables import Rejected, is_table
 from eigenformer.data.target_columns import archive_target
 from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 Form = Literal["molecules", "tables", "graphs", "pictures", "archive"]
 """The supported forms of graphs."""
@@ -131,26 +134,33 @@ def read_data_folder(
 
     No code in the files is run.
     """
+    names: list[str] = []
+    graphs: list[Data] = []
+    for file in sorted(path.glob("*.pt")):
+        for name, graph in load_data_file(file, limits):
+            names.append(name)
+            graphs.append(graph)
+    if not graphs:
+        raise DataError(Problem(str(path), "no graphs in its .pt files"))
+    archive = GraphArchive.from_data_list(graphs, names=names, limits=limits)
+    return archive.with_target(archive_target(archive, task, path))
+
+
+def load_data_file(file: Path, limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, Data]]:
+    """Returns the names and the graphs in a ``.pt`` file."""
     from torch_geometric.data import Data
 
     from eigenformer.data.plain_values import GraphFields
     from eigenformer.data.unpickle import load_graphs_from
 
-    graphs: list[Data] = []
-    names: list[str] = []
-    for file in sorted(path.glob("*.pt")):
-        loaded = load_graphs_from(file, limits)
-        several = isinstance(loaded, list | tuple)
-        for number, fields in enumerate(loaded if several else [loaded]):
-            if not isinstance(fields, GraphFields):
-                reason = f"holds a {type(fields).__name__}, expected PyG Data or a list of them"
-                raise DataError(Problem(str(file), reason))
-            graph = Data()
-            for name, value in fields.items():
-                graph[name] = value
-            graphs.append(graph)
-            names.append(f"{file.stem}/{number}" if several else file.stem)
-    if not graphs:
-        raise DataError(Problem(str(path), "no graphs in its .pt files"))
-    archive = GraphArchive.from_data_list(graphs, names=names, limits=limits)
-    return archive.with_target(archive_target(archive, task, path))
+    loaded = load_graphs_from(file, limits)
+    several, found = isinstance(loaded, list | tuple), []
+    for number, fields in enumerate(loaded if several else [loaded]):
+        if not isinstance(fields, GraphFields):
+            reason = f"holds a {type(fields).__name__}, expected PyG Data or a list of them"
+            raise DataError(Problem(str(file), reason))
+        graph = Data()
+        for name, value in fields.items():
+            graph[name] = value
+        found.append((f"{file.stem}/{number}" if several else file.stem, graph))
+    return found

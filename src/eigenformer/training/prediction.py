@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenformer.config import ReadOptions
-from eigenformer.data.archive import GraphArchive, is_archive
+from eigenformer.data.each_graph import read_each_graph
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.graph_tables import read_graph_tables
-from eigenformer.data.reading import form_of, read_own
 from eigenformer.data.tables import is_table
 from eigenformer.files import remove_leftovers_of, write_atomic
 from eigenformer.model_folder import CARD, ENSEMBLE, WEIGHTS
@@ -20,6 +16,7 @@ from eigenformer.reporting import Reporter
 from eigenformer.training.features import check_columns
 from eigenformer.training.prediction_form import (
     REASON,
+    Found,
     PredictionCounts,
     PredictionForm,
     check_suffix,
@@ -112,35 +109,26 @@ def _check_out(out: Path, source: Path, model: Path | None) -> None:
 def _predict_archive(
     trained: TrainedModel, path: Path, form: PredictionForm
 ) -> tuple[list[str], list[list[str]]]:
-    if is_archive(path):
-        archive = GraphArchive.open(path, check=True, limits=trained.limits)
-    else:
-        archive = _read_unlabelled(path, trained)
+    each = read_each_graph(path, trained.input_format, trained.limits)
+    archive = each.archive
     check_columns(trained.input_format, archive, path)
-    found = predict_each(trained, archive, form)
-    if found and all(part.reason for part in found):
-        raise DataError(Problem(str(path), found[0].reason))
-    graph_names = archive.names or [str(i) for i in range(len(archive))]
+    found = iter(predict_each(trained, archive, form))
+    parts = [Found.none(reason) if reason else next(found) for reason in each.reasons]
+    if parts and all(part.reason for part in parts):
+        raise DataError(Problem(str(path), parts[0].reason))
     nodes, names = trained.target.of_nodes, form.header()
-    node_names = archive.node_names
     header = ["graph", *(["node"] if nodes else []), *names, REASON]
-
-    def rows() -> Iterator[list[str]]:
-        for graph, name in enumerate(graph_names):
-            for node in range(int(archive.num_nodes[graph]) if nodes else 1):
-                called = str(node)
-                if node_names is not None:
-                    called = node_names[int(archive.node_offsets[graph]) + node]
-                place = [name, called] if nodes else [name]
-                yield [*place, *form.row(found[graph], node)]
-
-    return header, list(rows())
-
-
-def _read_unlabelled(path: Path, trained: TrainedModel) -> GraphArchive:
-    """Reads graphs and ignores their targets."""
-    if form_of(path) != "tables":
-        return read_own(path, limits=trained.limits).archive
-    expected = trained.input_format
-    options = ReadOptions(undirected=expected.undirected)
-    return read_graph_tables(path, options, expected, trained.limits)
+    numbers = iter(range(len(archive)))  # of the graphs in the archive
+    rows: list[list[str]] = []
+    for name, reason, part in zip(each.names, each.reasons, parts, strict=True):
+        if reason:  # how many nodes the graph has is not known
+            rows.append([name, *([""] if nodes else []), *form.row(part)])
+            continue
+        graph = next(numbers)
+        for node in range(int(archive.num_nodes[graph]) if nodes else 1):
+            called = str(node)
+            if archive.node_names is not None:
+                called = archive.node_names[int(archive.node_offsets[graph]) + node]
+            place = [name, called] if nodes else [name]
+            rows.append([*place, *form.row(part, node)])
+    return header, rows

@@ -22,7 +22,7 @@ from eigenformer.data.descriptors import columns
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import follow_parent
 from eigenformer.data.molecules import MoleculeGraph
-from eigenformer.data.tables import count_lines, open_rows
+from eigenformer.data.tables import LongRow, count_lines, open_rows, too_long
 from eigenformer.model_folder import weights_digest
 from eigenformer.models.ensemble import Ensemble
 from eigenformer.nearest import unknown
@@ -96,6 +96,8 @@ class RowPredictor:
         return replace(self, trained=replace(self.trained, model=model))
 
     def _graph(self, cells: list[str]) -> MoleculeGraph | str:
+        if isinstance(cells, LongRow):
+            return too_long(self.trained.limits)
         if not any(cell.strip() for cell in cells):
             return "the row is empty"
         if len(cells) != len(self.header):
@@ -133,7 +135,7 @@ def predict_table(
         reporter: Reports the progress.
     """
     reporter = reporter or Reporter()
-    with open_rows(path, trained.limits) as table:
+    with open_rows(path, trained.limits, keep_long=True) as table:
         header = table.header
         count = table.count
         if count is None:  # about as many: a cell may hold line breaks
