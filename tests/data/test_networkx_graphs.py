@@ -77,6 +77,7 @@ def test_a_graph_without_edges_among_weighted_ones(first):
         (_path({"a": {"b": 1}}), "'a' holds a dict"),
         (_path({"a": {1, 2}}), "'a' holds a set"),
         (_path({"a": 2**63}), "'a' holds 9223372036854775808, which does not fit into 64 bits"),
+        (_path({"a": 1e39}), r"'a' holds 1e\+39, which exceeds single precision, at most 3.4e38"),
         (_path({"a": "red"}), "'a' holds text, such as 'red'"),
         (_path({"a": np.array(["red", "blue"])}), "'a' holds text, such as 'red'"),
         (_path({}, {"a": None}), "'a' holds None"),

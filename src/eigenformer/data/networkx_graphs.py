@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from eigenformer.data.checks import BEYOND_SINGLE
 from eigenformer.data.conversion import not_numbers
 from eigenformer.data.errors import DataError
 
@@ -142,9 +143,14 @@ def _tensor(value: Any, name: str, place: str) -> Tensor:
             return torch.stack(value)
         if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
             value = np.stack(value)
-        return torch.as_tensor(value)
+        tensor = torch.as_tensor(value)
     except Exception:  # PyTorch may raise anything
         raise DataError(f"{place}: '{name}' {not_numbers(value)}") from None
+    if tensor.dtype == torch.float32 and tensor.isinf().any():
+        wide = torch.as_tensor(value, dtype=torch.float64)
+        if not wide.isinf().any():
+            raise DataError(f"{place}: '{name}' holds {float(wide.abs().max()):g}, {BEYOND_SINGLE}")
+    return tensor
 
 
 def _columns(name: str, values: Tensor) -> list[str]:

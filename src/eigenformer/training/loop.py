@@ -16,7 +16,7 @@ from eigenformer.data.preparation import not_the_papers
 from eigenformer.devices import resolve_device
 from eigenformer.model_folder import read_card, read_weights
 from eigenformer.models import Model, build_model
-from eigenformer.reporting import Reporter
+from eigenformer.reporting import Reporter, shown
 from eigenformer.stopping import StopSignals
 from eigenformer.targets import Target
 from eigenformer.training.checkpoint_form import check_resumable
@@ -250,8 +250,8 @@ def _conclusion(summary: dict[str, Any], target: Target, folder: RunFolder) -> l
         lines.append(f"best epoch {summary['best_epoch']}: val {best}")
     if summary["test"] is not None:
         values = {metric: summary["test"], **summary.get("test_metrics", {})}
-        shown = ", ".join(_shown(name, value) for name, value in values.items())
-        lines.append(f"test {shown} (weights of the best epoch)")
+        told = ", ".join(_shown(name, value) for name, value in values.items())
+        lines.append(f"test {told} (weights of the best epoch)")
     if found := summary.get("differences"):
         lines.append(not_the_papers(summary["dataset"], found))
     return [*lines, f"everything is in {folder.path}"]
@@ -262,4 +262,4 @@ def _counted(graphs: dict[str, int]) -> str:
 
 
 def _shown(metric: str, value: float | None) -> str:
-    return f"{metric} {'unknown' if value is None else f'{value:.4f}'}"
+    return f"{metric} {'unknown' if value is None else shown(value)}"
