@@ -125,7 +125,7 @@ class EnsembleCard(Settings):
 
 def write_ensemble(folder: str | Path, card: EnsembleCard) -> None:
     """Makes a model of the models in a folder."""
-    text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
+    text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(Path(folder) / ENSEMBLE, f"{text}\n".encode())
 
 
@@ -142,7 +142,7 @@ def read_ensemble(folder: str | Path) -> EnsembleCard | None:
 
 def write_card(folder: str | Path, card: ModelCard) -> None:
     """Writes only the card of a model."""
-    text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
+    text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(Path(folder) / CARD, f"{text}\n".encode())
 
 

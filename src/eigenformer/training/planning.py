@@ -121,9 +121,9 @@ def _without_values(data: TrainingData, split: str) -> list[str]:
     rows = values.reshape(len(values), -1)
     if not len(rows) or rows.shape[1] < 2:
         return []
-    known = np.asarray(data.target.known(rows)).any(0).tolist()
-    names = zip(data.target.column_names, known, strict=True)
-    return [name for name, there in names if not there]
+    known = np.asarray(data.target.known(rows))
+    names = enumerate(data.target.column_names)
+    return [name for column, name in names if not known[:, column].any()]
 
 
 def check_settings(wanted: Mapping[str, Any], workspace: Workspace) -> dict[str, Any]:
