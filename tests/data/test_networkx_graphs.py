@@ -112,3 +112,9 @@ def test_tensors_and_arrays_and_multigraphs():
     archive = GraphArchive.from_networkx([graph])
     assert archive[0].x.tolist() == [[1.0, 1.0, 0.5]] * 3
     assert archive[0].edge_attr.shape == (4, 2)
+
+
+def test_names_that_are_not_utf8():
+    graph = nx.relabel_nodes(_path({"a": 1.0}), {0: "\udcff"})
+    with pytest.raises(DataError, match=r"node_names: '\\udcff' is not valid UTF-8; rename it"):
+        GraphArchive.from_networkx([graph])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import platform
 from dataclasses import replace
 from pathlib import Path
@@ -285,3 +286,15 @@ def test_a_cell_that_is_too_long_keeps_its_place(run, tmp_path, length):
     assert [row["id"] for row in rows] == ["1", "2", "3"]
     assert [bool(row["predicted_weight"]) for row in rows] == [True, False, True]
     assert "the length of a cell exceeds the limit of 1,000,000" in rows[1]["reason"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs names of any bytes")
+def test_a_file_name_that_is_not_utf8_is_one_sentence(rings, tmp_path, capsys):
+    new = tmp_path / "new"
+    new.mkdir()
+    with open(os.fsencode(new) + b"/bad\xff.pt", "wb") as stream:
+        torch.save([_ring(5, 3, 1.0)], stream)
+    out = str(tmp_path / "p.csv")
+    for command in (["predict", str(rings), str(new)], ["train", str(new), *SMALL]):
+        assert main([*command, "--out", out]) == 2
+        assert r"bad\udcff.pt: the path is not valid UTF-8; rename" in capsys.readouterr().err

@@ -300,7 +300,9 @@ class GraphArchive:
         names = [[str(node) for node in graph] for graph in graphs]
         if all(part == [str(i) for i in range(len(part))] for part in names):
             return archive
-        return archive._with(node_names=[name for part in names for name in part])
+        archive = archive._with(node_names=[name for part in names for name in part])
+        check_contents(archive)  # the names, too
+        return archive
 
     def save(self, path: str | Path) -> GraphArchive:
         """Writes the archive to a folder and returns the archive opened from there.

@@ -131,6 +131,8 @@ def check_contents(archive: GraphArchive) -> None:
         for text in part:
             if not isinstance(text, str):
                 raise DataError(f"{name}: expected text, got {text!r}")
+            if not text.isascii() and not _is_utf8(text):
+                raise DataError(f"{name}: {text!a} is not valid UTF-8; rename it")
     offsets = {
         "node": archive.node_offsets,
         "edge": archive.edge_offsets,
@@ -148,6 +150,14 @@ def check_contents(archive: GraphArchive) -> None:
             raise DataError(f"{where}: '{name}' holds a NaN or an infinite value")
         if field.values.dtype.itemsize > 4 and name in ("x", "edge_attr", "descriptors"):
             _check_single(archive, name, field, offsets[field.level])
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_single(archive: GraphArchive, name: str, field: Field, offsets: np.ndarray) -> None:

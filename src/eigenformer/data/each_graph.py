@@ -115,7 +115,7 @@ def _each_of_files(path: Path, limits: Limits) -> EachGraph:
                 names.append(name)
                 read.append(_without_target(data))
         except DataError as error:
-            names.append(file.stem)
+            names.append(file.stem.encode("utf-8", "backslashreplace").decode())
             read.append(error)
     if not names:
         raise DataError(Problem(str(path), "no graphs in its .pt files"))

@@ -15,6 +15,7 @@ from eigenformer.data.molecule_table import Import, read_molecule_table
 from eigenformer.data.splits import split_archive
 from eigenformer.data.tables import Rejected, is_table
 from eigenformer.data.target_columns import archive_target
+from eigenformer.files import PathError, check_path
 from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
 
@@ -153,6 +154,10 @@ def load_data_file(file: Path, limits: Limits = DEFAULT_LIMITS) -> list[tuple[st
     from eigenformer.data.plain_values import GraphFields
     from eigenformer.data.unpickle import load_graphs_from
 
+    try:
+        check_path(file)  # its name becomes that of a graph
+    except PathError as error:
+        raise DataError(str(error)) from None
     loaded = load_graphs_from(file, limits)
     several, found = isinstance(loaded, list | tuple), []
     for number, fields in enumerate(loaded if several else [loaded]):
