@@ -163,7 +163,7 @@ def _is_utf8(text: str) -> bool:
 def _check_single(archive: GraphArchive, name: str, field: Field, offsets: np.ndarray) -> None:
     """Raises an error if a feature is beyond the numbers that a model computes with."""
     rows = field.values.reshape(len(field.values), -1)
-    large = (np.abs(rows) > np.finfo(np.float32).max).any(1)
+    large = (np.abs(rows) > float(np.finfo(np.float32).max)).any(1)
     if large.any():
         row = int(np.flatnonzero(large)[0])
         where = graph_place(int(np.searchsorted(offsets, row, side="right")) - 1, archive.names)
