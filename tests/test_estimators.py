@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from eigenformer import EigenformerClassifier, EigenformerRegressor
+from eigenformer.limits import Limits
 from tests.training.samples import molecules
 
 _SMILES = [smiles for smiles, _ in molecules()]
@@ -201,3 +202,34 @@ def test_any_network_of_the_package(monkeypatch):
 def test_wrong_model_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         _small(EigenformerRegressor, settings=settings).fit(_SMILES, _VALUES)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "reason"),
+    [
+        ([], [], "y: no targets; expected at least one graph"),
+        (["C", "CC"], None, "y: is None; give one target per graph"),
+        (["C", "CC"], np.zeros((2, 2, 2)), r"y: expected one .* got shape \(2, 2, 2\)"),
+    ],
+)
+@pytest.mark.parametrize("kind", [EigenformerRegressor, EigenformerClassifier])
+def test_targets_that_are_none(kind, X, y, reason):
+    with pytest.raises(ValueError, match=reason):
+        kind(epochs=1).fit(X, y)
+
+
+def test_targets_beyond_single_precision():
+    with pytest.raises(ValueError, match=r"y contains 1e\+300, which exceeds single precision"):
+        EigenformerRegressor(epochs=1).fit(["C", "CC"], [1.0, -1e300])
+
+
+def test_limits_can_be_given():
+    pytest.importorskip("rdkit")
+    smiles = ["C" * n for n in range(1, 9)]
+    small = EigenformerRegressor(epochs=1, limits=Limits(atoms=5))
+    with pytest.raises(ValueError, match=r"molecule 5: .*6 exceeds the limit of 5"):
+        small.fit(smiles, range(8))
+    with pytest.raises(ValueError, match="layers: 4 exceeds the limit of 3"):
+        EigenformerRegressor(epochs=1, settings={"layers": 4}, limits=Limits(layers=3)).fit(
+            smiles, range(8)
+        )

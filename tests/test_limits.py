@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from eigenformer.cli import main
 from eigenformer.config import RunConfig, load_preset
 from eigenformer.limits import _SETTINGS, DEFAULT_LIMITS, LimitError, Limits
 from eigenformer.models import model_shapes
@@ -75,3 +76,26 @@ def test_the_page_lists_every_limit_with_its_default():
     text = PAGE.read_text("utf-8")
     for field in dataclasses.fields(Limits):
         assert f"| `{field.name}` | {field.default:,} |" in text, field.name
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        ("exphormer", "expander_degree"),
+        ("exphormer", "virtual_nodes"),
+        ("graphormer", "max_distance"),
+        ("graphormer", "max_degree"),
+        ("egt", "pair_width"),
+        ("egt", "max_distance"),
+        ("grit", "steps"),
+        ("pna", "typical_degree"),
+        ("transformer", "encoding.vectors"),
+    ],
+)
+def test_settings_of_other_networks_are_limited(kind, setting, tmp_path, capsys):
+    """Each is one sentence, before any data is read."""
+    out = ["--out", str(tmp_path / "run"), "--model.kind", kind]
+    assert main(["train", "zinc", *out, f"--model.{setting}", "2000000000"]) == 2
+    told = capsys.readouterr().err
+    assert f"model.{setting}: 2,000,000,000 exceeds the limit of" in told
+    assert f"--limits {setting.rpartition('.')[2]}=NUMBER" in told

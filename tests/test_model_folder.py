@@ -111,8 +111,8 @@ def test_weights_without_a_checksum_are_refused(tmp_path):
         ({"names": ["a", "b"]}, "names: 2 for 1 outputs"),
         ({"mean": [1.0, 2.0], "scale": [1.0, 1.0]}, "mean: expected 1 finite numbers or none"),
         ({"mean": [1.0], "scale": [0.0]}, "no scale may be 0"),
-        ({"mean": [float("nan")], "scale": [1.0]}, "mean: expected 1 finite numbers or none"),
-        ({"mean": [1.0], "scale": [float("inf")]}, "scale: expected 1 finite numbers or none"),
+        ({"mean": [float("nan")], "scale": [1.0]}, "NaN is not a number in JSON"),
+        ({"mean": [1.0], "scale": [float("inf")]}, "Infinity is not a number in JSON"),
     ],
 )
 def test_a_card_that_contradicts_itself(tmp_path, changes, reason):

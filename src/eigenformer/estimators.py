@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 from eigenformer.config import InputFormat, OwnData, RunConfig, load_preset
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.batching import GraphDataset
+from eigenformer.data.checks import BEYOND_SINGLE
 from eigenformer.data.descriptors import SETS, columns
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import Field
@@ -20,6 +21,8 @@ from eigenformer.data.molecules import featurizer, molecule_archive
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.splits import random_split
 from eigenformer.data.target_columns import in_single_precision
+from eigenformer.limits import DEFAULT_LIMITS, Limits
+from eigenformer.models import model_shapes
 from eigenformer.nearest import unknown
 from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget, Target
 from eigenformer.trained_model import TrainedModel
@@ -61,6 +64,7 @@ class _Estimator(BaseEstimator):
         descriptors: Sequence[str] = (),
         threads: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
+        limits: Limits | None = None,
     ) -> None:
         self.preset = preset
         self.epochs = epochs
@@ -72,6 +76,7 @@ class _Estimator(BaseEstimator):
         self.descriptors = descriptors
         self.threads = threads
         self.random_state = random_state
+        self.limits = limits
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -110,7 +115,12 @@ class _Estimator(BaseEstimator):
             ),
             data=config.data,
             batch_size=config.training.batch_size,
+            limits=self._limits,
         )
+
+    @property
+    def _limits(self) -> Limits:
+        return DEFAULT_LIMITS if self.limits is None else self.limits
 
     def _predict(self, X: Graphs) -> np.ndarray:
         check_is_fitted(self, "trained_")
@@ -127,10 +137,12 @@ class _Estimator(BaseEstimator):
                     f"concatenate them to use them",
                     stacklevel=4,
                 )
-            return GraphArchive.from_data_list([_features(graph) for graph in items])
+            return GraphArchive.from_data_list(
+                [_features(graph) for graph in items], limits=self._limits
+            )
         if unknown_names := columns(self.descriptors):
             raise ValueError(unknown(f"descriptors: '{unknown_names[0]}'", unknown_names[0], SETS))
-        make, graphs = featurizer(self.featurizer, descriptors=self.descriptors), []
+        make, graphs = featurizer(self.featurizer, self._limits, self.descriptors), []
         for place, smiles in enumerate(items):
             try:
                 if not isinstance(smiles, str):
@@ -161,7 +173,7 @@ class _Estimator(BaseEstimator):
             "learning_rate": self.learning_rate,
         }
         changes = {name: value for name, value in given.items() if value is not None}
-        return RunConfig.from_dict(
+        config = RunConfig.from_dict(
             {
                 "data": OwnData(dataset="in memory"),
                 "preset": self.preset,
@@ -171,6 +183,8 @@ class _Estimator(BaseEstimator):
                 "patience": preset.patience,
             }
         )
+        model_shapes(config.model, self._limits)  # not too large to build
+        return config
 
 
 class EigenformerRegressor(RegressorMixin, _Estimator):
@@ -188,6 +202,7 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
         descriptors: Numbers beside the graphs of SMILES: ``rdkit2d``, ``morgan``.
         threads: Number of PyTorch threads (default: PyTorch's own choice).
         random_state: The seed of everything random, or a generator to draw it from.
+        limits: How large molecules, graphs and the model may be (default: the usual limits).
     """
 
     def fit(self, X: Graphs, y: Any) -> EigenformerRegressor:
@@ -195,11 +210,19 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
 
         ``y`` has shape ``[n]`` or ``[n, targets]``. Missing values are NaN.
         """
-        values = in_single_precision(np.asarray(y, dtype=np.float64))
+        given = np.asarray(_some(y), dtype=np.float64)
+        if given.ndim not in (1, 2):
+            raise ValueError(
+                f"y: expected one number per graph, or a row of numbers, got shape {given.shape}"
+            )
+        if np.isinf(given).any():
+            raise ValueError("y contains an infinite value")
+        largest = float(np.nanmax(np.abs(given), initial=0))
+        if largest > float(np.finfo(np.float32).max):
+            raise ValueError(f"y contains {largest:g}, {BEYOND_SINGLE}")
+        values = in_single_precision(given)
         self._flat = values.ndim == 1
         values = values.reshape(len(values), -1)
-        if np.isinf(values).any():
-            raise ValueError("y contains an infinite value")
         if np.isnan(values).all(0).any():
             raise ValueError("y: a target has no known value")
         target = NumberTarget(num_outputs=values.shape[1]).fitted(values)
@@ -221,7 +244,7 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
 
     def fit(self, X: Graphs, y: Any) -> EigenformerClassifier:
         """Trains on SMILES or PyG graphs, and their classes ``[n]`` or labels ``[n, labels]``."""
-        classes = np.asarray(y)
+        classes = np.asarray(_some(y))
         self._labels = classes.ndim == 2
         if self._labels:
             return self._fit_labels(X, classes)
@@ -259,6 +282,15 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
     def predict_proba(self, X: Graphs) -> np.ndarray:
         """Returns the probability of each class, in the order of ``classes_``, or of each label."""
         return self._predict(X)
+
+
+def _some(y: Any) -> Any:
+    """Returns the targets. Raises an error if there are none."""
+    if y is None:
+        raise ValueError("y: is None; give one target per graph")
+    if not np.size(y):
+        raise ValueError("y: no targets; expected at least one graph and its target")
+    return y
 
 
 def _listed(X: Graphs) -> list[Any]:

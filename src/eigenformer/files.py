@@ -69,7 +69,9 @@ def check_path(path: str | Path) -> None:
         whole.encode()
     except UnicodeEncodeError:
         shown = whole.encode("utf-8", "backslashreplace").decode()
-        raise PathError(f"{shown}: the path is not valid UTF-8; rename the folder") from None
+        raise PathError(
+            f"{shown}: the path is not valid UTF-8; rename the file or folder"
+        ) from None
 
 
 def _host() -> str:

@@ -38,6 +38,7 @@ class Limits:
         descriptor_atoms: Atoms in a molecule whose descriptors RDKit computes; the time of some of
             them grows with the fourth power.
         pixels: Pixels in one picture.
+        nodes: Nodes in one graph.
         parameters: Parameters of a model.
         layers: Layers of a model.
         hidden_dim: Width of nodes and edges.
@@ -48,7 +49,17 @@ class Limits:
         node_potentials: Learned node potentials.
         potential_width: Hidden width of the φ of a node potential.
         ffn_width: Hidden width of the feed-forward network.
+        steps: Steps of a random walk.
+        vectors: Eigenvectors of an encoding.
+        expander_degree: Neighbours of a node in an expander.
+        virtual_nodes: Virtual nodes per graph.
+        max_distance: Distances with a parameter of their own.
+        max_degree: Degrees with a parameter of their own.
+        path_length: Edges of a shortest path whose features count.
+        pair_width: Width of the states of pairs.
+        typical_degree: Degree that others are compared with.
         out_channels: Outputs of a model.
+        num_descriptors: Descriptors of a graph.
         num_outputs: Targets or classes.
         threads: PyTorch threads per process.
         workers: Threads that compute spectra.
@@ -67,6 +78,7 @@ class Limits:
     atoms: int = 5_000
     descriptor_atoms: int = 500
     pixels: int = 50_000_000
+    nodes: int = 1_000_000
     parameters: int = 1_000_000_000
     layers: int = 256
     hidden_dim: int = 16_384
@@ -77,6 +89,15 @@ class Limits:
     node_potentials: int = 16_384
     potential_width: int = 1_024
     ffn_width: int = 65_536
+    steps: int = 4_096
+    vectors: int = 4_096
+    expander_degree: int = 4_096
+    virtual_nodes: int = 1_024
+    max_distance: int = 4_096
+    max_degree: int = 65_536
+    path_length: int = 256
+    pair_width: int = 1_024
+    typical_degree: int = 1_000_000
     out_channels: int = 10_000
     num_descriptors: int = 50_000
     num_outputs: int = 10_000
@@ -150,5 +171,7 @@ DEFAULT_LIMITS = Limits()
 _SETTINGS = frozenset(
     {"layers", "hidden_dim", "heads", "phi_width", "phi_depth", "head_layers", "node_potentials"}
     | {"potential_width", "ffn_width", "out_channels", "num_outputs"}
+    | {"steps", "vectors", "expander_degree", "virtual_nodes", "max_distance", "max_degree"}
+    | {"path_length", "pair_width", "typical_degree"}
     | {"threads", "workers", "devices", "machines"}
 )

@@ -59,6 +59,7 @@ class ModelCard(Settings):
         epoch: The epoch that the weights come from, counted from 1.
         validation: The metric of these weights on the validation set.
         calibration: How wrong these weights were on graphs that they were not trained on.
+        data_digest: A checksum of the graphs, targets and split of the training.
         format: The format version of the folder.
     """
 
@@ -72,6 +73,7 @@ class ModelCard(Settings):
     epoch: int | None = None
     validation: float | None = None
     calibration: Calibration | None = None
+    data_digest: str | None = None
     format: int = _FORMAT
 
     def check(self) -> None:
@@ -123,7 +125,7 @@ class EnsembleCard(Settings):
 
 def write_ensemble(folder: str | Path, card: EnsembleCard) -> None:
     """Makes a model of the models in a folder."""
-    text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
+    text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(Path(folder) / ENSEMBLE, f"{text}\n".encode())
 
 
@@ -150,7 +152,7 @@ def check_single(folder: str | Path) -> None:
 
 def write_card(folder: str | Path, card: ModelCard) -> None:
     """Writes only the card of a model."""
-    text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False)
+    text = json.dumps(card.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
     write_atomic(Path(folder) / CARD, f"{text}\n".encode())
 
 

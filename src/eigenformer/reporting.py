@@ -11,6 +11,14 @@ from typing import Any, Protocol
 _log = logging.getLogger("eigenformer")
 
 
+def shown(value: float, digits: int = 4) -> str:
+    """Returns a metric as text: with fixed digits, unless it is so small that none would be left.
+
+    Targets of 1e-7, such as concentrations, would otherwise have an error of 0.0000.
+    """
+    return f"{value:.{digits}g}" if 0 < abs(value) < 1e-3 else f"{value:.{digits}f}"
+
+
 class Step(Protocol):
     """One step of long work whose progress is reported."""
 

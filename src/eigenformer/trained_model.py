@@ -83,6 +83,7 @@ class TrainedModel:
         limits: How large the inputs may be.
         calibration: How wrong the model was on graphs that it was not trained on.
         reference: What the model has seen in training.
+        data_digest: A checksum of the data that the model was trained on; empty if unknown.
     """
 
     name: str
@@ -95,6 +96,7 @@ class TrainedModel:
     limits: Limits = DEFAULT_LIMITS
     calibration: Calibration = field(default_factory=Calibration)
     reference: Reference = field(default_factory=Reference.none)
+    data_digest: str = ""
 
     @classmethod
     def open(
@@ -130,6 +132,7 @@ class TrainedModel:
             limits,
             card.calibration or Calibration(),
             Reference.load(_first(Path(path)), model),
+            card.data_digest or "",
         )
 
     @property
@@ -200,7 +203,10 @@ class TrainedModel:
         split = split or self.default_split(dataset)
         if split not in (known := (*SPLITS, "all")):  # before any long work
             raise DataError(unknown(f"split '{split}'", split, known))
+        workspace = workspace or Workspace.resolve()
         data = load_data(config, workspace, *self.model.config.needs)
+        if dataset is None and self.data_digest not in ("", data.digest):
+            workspace.reporter.notice(f"{config.dataset}: has changed since the model was trained")
         if dataset is not None:
             check_columns(self.input_format, data.archive, dataset)
             data = self._understood(data)

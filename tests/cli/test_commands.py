@@ -116,9 +116,7 @@ def test_predict_for_tables_with_and_without_their_targets(tmp_path, capsys, mon
         capsys.readouterr()
         assert main(command) == 2
         said = capsys.readouterr().err
-        assert (
-            "mine: the features of table 'nodes' differ from those of the training data (f)" in said
-        )
+        assert "mine: the features of nodes differ from those of the training data (f)" in said
         assert "Missing: f; unknown: g." in said
 
 

@@ -18,3 +18,9 @@ def test_deep_values(depth):
 
 def test_the_deepest_that_is_read():
     parse_json("[" * MAX_NESTING + "]" * MAX_NESTING)
+
+
+@pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a": -Infinity}', "1e999", "[-1.5e400]"])
+def test_numbers_that_are_not_finite(text):
+    with pytest.raises(ValueError, match="is not a number in JSON|is beyond the largest number"):
+        parse_json(text)

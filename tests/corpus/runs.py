@@ -180,9 +180,9 @@ RUNS = {
         f"{name} {value}": Case(edited("model.json", **{f"target__{name}": value}), PREDICT, says)
         for name, value, says in (
             ("mean", [1.0, 2.0], "target.mean"),
-            ("mean", [float("nan")], "target.mean"),
+            ("mean", [float("nan")], "NaN is not a number in JSON"),
             ("scale", [0.0], "no scale may be 0"),
-            ("scale", [float("inf")], "target.scale"),
+            ("scale", [float("inf")], "Infinity is not a number in JSON"),
         )
     },
     "calibration of other targets": Case(
@@ -255,15 +255,45 @@ RUNS = {
 
 ELSEWHERE = {
     "two resumes at once": "training/test_run_lock.py::test_two_trainings_of_one_run",
-    "stalled and overtaken": "training/test_resume.py::test_other_weights_than_the_best",
+    "stalled and overtaken": "training/test_resume.py::"
+    "test_other_weights_than_the_best_are_never_tested",
     "ties": "training/test_epoch_log.py::test_the_loss_decides_between_equal_metrics",
-    "stopped early": "training/test_resume.py::test_an_early_stop_holds_if_the_run_is_killed",
+    "stopped early": "training/test_resume.py::"
+    "test_an_early_stop_holds_if_the_run_is_killed_before_its_test",
     "SIGTERM": "test_stopping.py::test_a_command_that_does_not_listen_ends_at_the_deadline",
-    "full disk": "training/test_event_file.py::test_a_full_disk_is_one_error",
-    "truncated in use": "data/test_batching.py::test_a_file_that_is_truncated_while_it_is_in_use",
-    "a killed rank": "training/test_distributed.py::test_a_process_killed_while_training_starts",
+    "full disk": "training/test_event_file.py::"
+    "test_a_full_disk_is_one_error_with_the_name_of_the_file",
+    "truncated in use": "data/test_batching.py::"
+    "test_a_file_that_is_truncated_while_it_is_in_use_is_an_error",
+    "a killed rank": "training/test_distributed.py::"
+    "test_a_process_killed_while_training_starts_is_reported",
     "pieces of φ": "kernels/native/test_networks.py::test_too_many_pieces_are_refused_at_once",
     "types of rows": "kernels/native/test_binding.py::test_bad_rows_are_errors",
-    "freed memory": "kernels/native/test_address.py::test_memory_that_was_freed",
+    "freed memory": "kernels/native/test_address.py::"
+    "test_memory_that_was_freed_or_shrunk_is_an_error",
+    "data that changed": "training/test_resume.py::test_as_many_graphs_with_other_contents",
+    "recorded checksums": "data/test_workspace.py::"
+    "test_a_download_without_a_published_checksum_is_recorded_and_checked",
+    "published checksums": "data/test_workspace.py::"
+    "test_a_download_with_another_checksum_than_the_published_one_is_refused",
+    "formulas out of fold": "experiments/test_together.py::test_formulas_in_the_names_of_graphs",
+    "other names in networkx": "data/test_networkx_graphs.py::"
+    "test_other_names_in_another_graph_are_an_error",
+    "features of networkx": "data/test_networkx_graphs.py::test_predict_compares_the_names",
+    "text of networkx": "data/test_networkx_graphs.py::"
+    "test_what_an_attribute_holds_instead_of_numbers",
+    "names of networkx": "data/test_networkx_graphs.py::test_names_that_are_not_utf8",
+    "node names": "cli/test_own_graphs.py::"
+    "test_tables_with_names_remarks_and_edges_in_one_direction",
+    "several labels": "test_estimators.py::test_several_labels",
+    "no targets": "test_estimators.py::test_targets_that_are_none",
+    "small targets": "training/test_progress.py::test_small_targets_have_digits",
+    "bad graphs": "training/test_prediction.py::test_a_bad_graph_in_a_folder_keeps_its_place",
+    "bad graphs of archives": "training/test_prediction.py::"
+    "test_a_bad_graph_of_an_archive_keeps_its_place",
+    "bad graphs of tables": "training/test_prediction.py::"
+    "test_a_bad_graph_of_tables_keeps_its_place",
+    "outputs over inputs": "training/test_prediction.py::"
+    "test_an_output_never_replaces_the_input_or_the_model",
 }
 """What cannot be shown by one command, and the test that shows it."""

@@ -11,6 +11,7 @@ from torch_geometric.data import Data, InMemoryDataset
 
 from eigenformer.data import DataError, Field, GraphArchive, store
 from eigenformer.data.errors import DamagedError
+from eigenformer.limits import Limits
 from tests.data.samples import (
     archives,
     equal_archives,
@@ -18,6 +19,8 @@ from tests.data.samples import (
     random_graph,
     random_graphs,
 )
+
+_NONE = torch.zeros(2, 0, dtype=torch.long)
 
 
 def again(archive: GraphArchive) -> GraphArchive:
@@ -381,3 +384,26 @@ def test_metadata_of_the_package_has_its_form(meta):
     archive = GraphArchive.from_networkx([nx.path_graph(3)])
     with pytest.raises(DataError, match=r"meta\.\w+"):
         archive._with(meta=meta)
+
+
+def test_nodes_per_graph_are_limited(tmp_path):
+    """A few bytes can claim any number of nodes."""
+    huge = Data(edge_index=_NONE, num_nodes=2**62, y=torch.ones(1))
+    message = "4,611,686,018,427,387,904 exceeds the limit of 1,000,000"
+    with pytest.raises(DataError, match=f"graph 1: nodes: {message}"):
+        GraphArchive.from_data_list([Data(edge_index=_NONE, num_nodes=2, y=huge.y), huge])
+    raised = Limits(nodes=2**62)
+    with pytest.raises(DataError, match="9,223,372,036,854,775,808 nodes in all graphs do not fit"):
+        GraphArchive.from_data_list([huge, huge], limits=raised)
+    GraphArchive.from_data_list([huge], limits=raised).save(tmp_path / "a")
+    with pytest.raises(DataError, match=f"a: nodes of a graph: {message}"):
+        GraphArchive.open(tmp_path / "a", check=True)
+    assert GraphArchive.open(tmp_path / "a", check=True, limits=raised).num_nodes == [2**62]
+
+
+def test_features_beyond_single_precision_are_told():
+    graph = Data(x=torch.tensor([[1.0], [-1e39]], dtype=torch.float64), edge_index=_NONE)
+    with pytest.raises(
+        DataError, match=r"graph 0: 'x' holds 1e\+39, which exceeds single precision"
+    ):
+        GraphArchive.from_data_list([graph])

@@ -87,11 +87,29 @@ def test_every_row_is_predicted_once_out_of_fold(table: str, method: str) -> Non
     assert TrainedModel.open("f").bounds(0.9) > 0
 
 
+@pytest.mark.parametrize("escape", [False, True])
+def test_formulas_in_the_names_of_graphs(table: str, escape: bool) -> None:
+    with Path("t.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["id", "smiles", "size"])
+        writer.writerows(
+            [f"=1+{i}", row["smiles"], row["size"]] for i, row in enumerate(read(table))
+        )
+    command = ["train", "t.csv", "--target", "size", "--id-column", "id", "--folds", "2", *SMALL]
+    assert main([*command, "--out", "f", *(["--escape-formulas"] if escape else [])]) == 0
+    rows = read("f/out_of_fold.csv")
+    assert [row["graph"] for row in rows][:2] == (
+        ["'=1+0", "'=1+1"] if escape else ["=1+0", "=1+1"]
+    )
+    assert float(rows[0]["predicted_size"]) == float(rows[0]["predicted_size"].lstrip("'"))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--ensemble", "1"], "ensemble: needs at least 2 models"),
         (["--ensemble", "2", "--folds", "2"], "give --ensemble or --folds, not both"),
+        (["--escape-formulas"], "--escape-formulas: only with --folds"),
         (["--folds", "1"], "folds: must be at least 2"),
         (["--folds", "100"], "folds: 100 for 63 graphs"),
         (["--folds", "2", "--split-column", "size"], "folds: cannot be combined"),

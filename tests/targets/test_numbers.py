@@ -123,6 +123,13 @@ def test_a_constant_is_not_scaled_even_if_its_deviation_is_rounded():
     [
         (NumberTarget(), [2.0, 2.0, np.nan], "all values of 'prediction' are equal"),
         (NumberTarget(), [2.0, 2.5], ""),
+        (NumberTarget(), [1e-7, 2e-7], ""),
+        (
+            NumberTarget(),
+            [1e-200, 2e-200, np.nan],
+            "the values of 'prediction' differ by less than 1.2e-38, which single precision cannot "
+            "tell apart; multiply them by a constant",
+        ),
         (LabelTarget(), [1.0, np.nan, 1.0], "all values are of one class"),
         (LabelTarget(), [1.0, 0.0], ""),
         (ClassTarget(num_outputs=3), [2, -1, 2], "all values are of one class"),

@@ -14,11 +14,18 @@ import yaml
 from eigenformer.cli import main
 from eigenformer.kernels.native import load
 from eigenformer.limits import DEFAULT_LIMITS
-from eigenformer.model_folder import load_model, save_model
+from eigenformer.model_folder import load_model, save_model, write_card
 from eigenformer.training.checkpoint_io import AtomicCheckpointIO
 from eigenformer.training.epoch_log import EpochLog
 from eigenformer.training.run_folder import RunError, RunFolder
-from tests.training.samples import SMALL, finish, start, wait_for_epochs
+from tests.training.samples import (
+    SMALL,
+    finish,
+    molecule_rows,
+    start,
+    wait_for_epochs,
+    write_table,
+)
 
 # Everything that is drawn at random in a step.
 _RANDOM = [
@@ -184,6 +191,27 @@ def test_data_that_changed_since(table, tmp_path, capsys):
         stream.writelines(line for line in table.read_text().splitlines(True)[1:20])
     assert main(["train", "--resume", str(out)]) == 2
     assert "the data has changed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("changed", ["targets", "structure"])
+def test_as_many_graphs_with_other_contents(table, tmp_path, capsys, changed):
+    """Resuming would mix two data sets; ``evaluate`` says that they differ."""
+    copy, out = tmp_path / "t.csv", tmp_path / "run"
+    rows = molecule_rows()
+    write_table(copy, rows)
+    assert main(["train", str(copy), "--target", "weight", "--out", str(out), *SMALL]) == 0
+    assert main(["evaluate", str(out)]) == 0
+    assert "has changed" not in capsys.readouterr().err
+    _killed(out)
+    key, value = ("weight", 0.5) if changed == "targets" else ("smiles", "CCCCBr")
+    write_table(copy, [{**rows[0], key: value}, *rows[1:]])
+    assert main(["train", "--resume", str(out)]) == 2
+    assert "the data has changed since the run started" in capsys.readouterr().err
+    assert main(["evaluate", str(out)]) == 0
+    assert "has changed since the model was trained" in capsys.readouterr().err
+    _, card = load_model(out)
+    write_card(out, card.replace(data_digest=None))  # as earlier versions wrote it
+    assert main(["train", "--resume", str(out)]) == 0
 
 
 def test_a_run_stopped_before_its_first_checkpoint_starts_again(unstopped, table, tmp_path):

@@ -24,6 +24,7 @@ from eigenformer.pools import Pool
 from eigenformer.training import table_prediction
 from eigenformer.training.partial_file import PartialFile
 from eigenformer.training.prediction import predict_file
+from tests.training.samples import read_rows
 
 CELLS = ("O", "N", "F", "S", "c1ccccc1", "C(=O)O", "not a molecule", "")
 
@@ -203,8 +204,11 @@ def test_the_length_of_a_parquet_cell_is_limited(run: Path, tmp_path: Path) -> N
     columns = {"smiles": ["C"] * 50, "note": ["n"] * 49 + ["n" * 101]}
     parquet.write_table(arrow.table(columns), tmp_path / "m.parquet")
     trained = TrainedModel.open(run, limits=Limits(cell_length=100))
-    with pytest.raises(DataError, match=r"m.parquet, line 51: the length of a cell exceeds"):
-        predict_file(trained, tmp_path / "m.parquet", tmp_path / "p.csv")
+    counts = predict_file(trained, tmp_path / "m.parquet", tmp_path / "p.csv")
+    assert (counts.rows, counts.predicted) == (50, 49)
+    last = read_rows(tmp_path / "p.csv")[-1]
+    assert (last["smiles"], last["note"], last["predicted_weight"]) == ("C", "", "")
+    assert "the length of a cell exceeds the limit of 100" in last["reason"]
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints the metrics, the main one first."""
+    from eigenformer.reporting import shown
     from eigenformer.trained_model import TrainedModel
 
     set_threads(arguments)
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
     metrics, first = trained.evaluate(graphs), trained.target.metric
     for name in sorted(metrics, key=lambda name: name != first):
         of = f" ({len(graphs)} graphs)" if name == first else ""
-        print(f"{split} {name} {metrics[name]:.6f}{of}")
+        print(f"{split} {name} {shown(metrics[name], 6)}{of}")
     for target, values in trained.evaluate_each(graphs).items():
-        shown = ", ".join(f"{name} {value:.6f}" for name, value in values.items())
-        print(f"{split} {target}: {shown}")
+        told = ", ".join(f"{name} {shown(value, 6)}" for name, value in values.items())
+        print(f"{split} {target}: {told}")

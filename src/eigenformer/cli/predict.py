@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder with a model")
     parser.add_argument("input", type=Path, help="a table with SMILES, an archive, or graphs")
     parser.add_argument(
-        "--out", type=Path, help=f"CSV file to write; may end in .gz (default: {_OUT})"
+        "--out",
+        type=Path,
+        help=f".csv, .tsv or .txt file to write; may end in .gz (default: {_OUT})",
     )
     parser.add_argument(
         "--smiles", metavar="COLUMN", help="column with SMILES (default: as in training)"

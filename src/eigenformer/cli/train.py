@@ -54,6 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="cross-validations with other folds (default: 1)",
     )
+    several.add_argument(
+        "--escape-formulas",
+        action="store_true",
+        help="put ' before cells of out_of_fold.csv that a spreadsheet would read as formulas",
+    )
     add_side_by_side(several)
     add_training(parser)
     add_own_data(parser)
@@ -84,6 +89,8 @@ def run(arguments: argparse.Namespace) -> None:
     if "dataset" not in wanted.get("data", {}):
         raise ConfigError("no dataset given; name a benchmark or a path, before any --target")
     check_settings(wanted, workspace)
+    if arguments.escape_formulas and arguments.num_folds is None:
+        raise ConfigError("--escape-formulas: only with --folds, which write a table")
     if arguments.ensemble is not None or arguments.num_folds is not None:
         _train_several(arguments, wanted, workspace)
         return
@@ -110,6 +117,7 @@ def _train_several(
     )
     from eigenformer.files import write_atomic
     from eigenformer.training.planning import run_name
+    from eigenformer.training.prediction import without_formula
 
     if arguments.ensemble is not None and arguments.num_folds is not None:
         raise ConfigError("give --ensemble or --folds, not both: folds are an ensemble, too")
@@ -121,7 +129,8 @@ def _train_several(
     if kind == "folds":
         found = cross_validate(wanted, arguments.num_folds, arguments.repeats, out, workspace, pool)
         table = folds_table(found)
-        write_atomic(out / "out_of_fold.csv", out_of_fold_rows(found).encode())
+        rows = out_of_fold_rows(found, without_formula if arguments.escape_formulas else str)
+        write_atomic(out / "out_of_fold.csv", rows.encode())
     else:
         table = ensemble_table(train_ensemble(wanted, arguments.ensemble, out, workspace, pool))
     write_atomic(out / "table.md", table.encode())

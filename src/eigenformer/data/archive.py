@@ -21,7 +21,7 @@ from eigenformer.data.checks import (
     checked_offsets,
     plain_meta,
 )
-from eigenformer.data.errors import DamagedError, DataError, Problem
+from eigenformer.data.errors import DamagedError, DataError, Problem, placed
 from eigenformer.data.fields import (
     NO_SPLIT,
     SPLITS,
@@ -35,6 +35,7 @@ from eigenformer.data.fields import (
 )
 from eigenformer.data.statistics import Statistics, statistics
 from eigenformer.data.store import MANIFEST, Store, check_mapped, open_store, write_store
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.nearest import unknown
 from eigenformer.targets import Target
 
@@ -258,6 +259,7 @@ class GraphArchive:
         target: Target | None = None,
         levels: Mapping[str, Level] | None = None,
         meta: Mapping[str, Any] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> GraphArchive:
         """Creates an archive from PyG graphs: a list, a PyG dataset, or any iterable of ``Data``.
 
@@ -266,7 +268,7 @@ class GraphArchive:
         """
         from eigenformer.data.conversion import pack_graphs
 
-        packed = pack_graphs(graphs, names, levels or {})
+        packed = pack_graphs(graphs, names, levels or {}, limits)
         return cls(**packed, split=split, names=names, target=target, meta=meta)
 
     @classmethod
@@ -285,16 +287,22 @@ class GraphArchive:
 
         Attributes of nodes become the columns of ``x`` in alphabetical order, unless there is an
         ``x`` already; attributes of edges become ``edge_attr`` in the same way. ``y`` is the
-        target. Attributes of graphs become fields.
+        target. Attributes of graphs become fields. All graphs must have the same attributes; the
+        names of the columns are kept in ``meta``, and ``predict`` compares them.
         """
-        from eigenformer.data.conversion import of_networkx
+        from eigenformer.data.networkx_graphs import of_networkx
 
         graphs = list(graphs)
-        archive = cls.from_data_list(of_networkx(graphs), **arguments)
+        converted, columns = of_networkx(graphs)
+        if columns:
+            arguments["meta"] = {"columns": columns, **(arguments.get("meta") or {})}
+        archive = cls.from_data_list(converted, **arguments)
         names = [[str(node) for node in graph] for graph in graphs]
         if all(part == [str(i) for i in range(len(part))] for part in names):
             return archive
-        return archive._with(node_names=[name for part in names for name in part])
+        archive = archive._with(node_names=[name for part in names for name in part])
+        check_contents(archive)  # the names, too
+        return archive
 
     def save(self, path: str | Path) -> GraphArchive:
         """Writes the archive to a folder and returns the archive opened from there.
@@ -330,7 +338,14 @@ class GraphArchive:
         return GraphArchive._from_store(store)
 
     @classmethod
-    def open(cls, path: str | Path, verify: bool = False, *, check: bool = False) -> GraphArchive:
+    def open(
+        cls,
+        path: str | Path,
+        verify: bool = False,
+        *,
+        check: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> GraphArchive:
         """Opens a saved archive.
 
         The sizes and modification times of its files are checked.
@@ -338,9 +353,15 @@ class GraphArchive:
         Args:
             path: The folder of the archive.
             verify: Whether to compare all checksums.
-            check: Whether to check every edge, number and name, for an archive made by others.
+            check: Whether to check every edge, number and name, and the limits, for an archive
+                made by others.
+            limits: How large a graph may be.
         """
-        return cls._from_store(open_store(Path(path), _KIND, verify), check)
+        archive = cls._from_store(open_store(Path(path), _KIND, verify), check)
+        if check and len(archive):
+            with placed(path):
+                limits.check("nodes", int(archive.num_nodes.max()), "nodes of a graph")
+        return archive
 
     @classmethod
     def _from_store(cls, store: Store, check: bool = False) -> GraphArchive:

@@ -30,6 +30,7 @@ _META_FORM = {
         "stamps?": {str: [int]},
     },
 }
+BEYOND_SINGLE = "which exceeds single precision, at most 3.4e38"
 _OURS = ("num_nodes", "ptr", "eigenvalues", "eigenvectors", "num_frequencies")
 
 
@@ -130,6 +131,8 @@ def check_contents(archive: GraphArchive) -> None:
         for text in part:
             if not isinstance(text, str):
                 raise DataError(f"{name}: expected text, got {text!r}")
+            if not text.isascii() and not _is_utf8(text):
+                raise DataError(f"{name}: {text!a} is not valid UTF-8; rename it")
     offsets = {
         "node": archive.node_offsets,
         "edge": archive.edge_offsets,
@@ -145,6 +148,27 @@ def check_contents(archive: GraphArchive) -> None:
             graph = int(np.searchsorted(offsets[field.level], row, side="right")) - 1
             where = graph_place(graph, archive.names)
             raise DataError(f"{where}: '{name}' holds a NaN or an infinite value")
+        if field.values.dtype.itemsize > 4 and name in ("x", "edge_attr", "descriptors"):
+            _check_single(archive, name, field, offsets[field.level])
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_single(archive: GraphArchive, name: str, field: Field, offsets: np.ndarray) -> None:
+    """Raises an error if a feature is beyond the numbers that a model computes with."""
+    rows = field.values.reshape(len(field.values), -1)
+    large = (np.abs(rows) > float(np.finfo(np.float32).max)).any(1)
+    if large.any():
+        row = int(np.flatnonzero(large)[0])
+        where = graph_place(int(np.searchsorted(offsets, row, side="right")) - 1, archive.names)
+        value = np.nanmax(np.abs(rows[row]))
+        raise DataError(f"{where}: '{name}' holds {value:g}, {BEYOND_SINGLE}")
 
 
 def _check_edges(archive: GraphArchive) -> None:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from eigenformer.data.errors import DataError
+from eigenformer.data.errors import DataError, placed
 from eigenformer.data.fields import Field, Level, graph_place
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.nearest import unknown
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 _KNOWN: dict[str, Level] = {"x": "node", "pos": "node", "edge_attr": "edge", "edge_weight": "edge"}
 _LEVELS = ("node", "edge", "graph")
 
 
 def pack_graphs(
-    graphs: Iterable[Data], names: Sequence[str] | None, levels: Mapping[str, Level]
+    graphs: Iterable[Data],
+    names: Sequence[str] | None,
+    levels: Mapping[str, Level],
+    limits: Limits = DEFAULT_LIMITS,
 ) -> dict[str, Any]:
     """Returns the offsets, edges and fields of a :class:`GraphArchive` of these graphs."""
     for level in levels.values():
@@ -38,8 +39,12 @@ def pack_graphs(
     sizes, edges = [], []
     for index, data in enumerate(graphs):
         size, edge_index = _structure(data, place(index))
+        with placed(place(index)):
+            limits.check("nodes", size, "nodes")
         sizes.append(size)
         edges.append(edge_index)
+    if sum(sizes) > np.iinfo(np.int64).max:
+        raise DataError(f"{sum(sizes):,} nodes in all graphs do not fit into 64 bits")
     counts = [edge_index.shape[1] for edge_index in edges]
     keys = _keys(graphs, place)
     fields = {}
@@ -53,41 +58,6 @@ def pack_graphs(
         "edge_index": np.concatenate([*edges, np.empty((2, 0), np.int64)], axis=1),
         "fields": fields,
     }
-
-
-def of_networkx(graphs: Iterable[nx.Graph]) -> Iterator[Data]:
-    """Converts networkx graphs to PyG graphs; node, edge and graph attributes become tensors.
-
-    Without an attribute ``x``, the numbers of all other node attributes are its columns, in
-    alphabetical order; without ``edge_attr``, the same holds for edges.
-    """
-    from torch_geometric.utils import from_networkx
-
-    for index, graph in enumerate(graphs):
-        try:
-            data = from_networkx(graph)
-            nodes = [name for _, names in graph.nodes(data=True) for name in names]
-            edges = [name for *_, names in graph.edges(data=True) for name in names]
-            _group(data, set(nodes), "x")
-            # PyG renames an attribute of edges if nodes have one of the same name.
-            _group(data, {f"edge_{n}" if n in nodes else n for n in set(edges)}, "edge_attr")
-            yield data
-        except AttributeError:
-            reason = f"expected a networkx graph, got {type(graph).__name__}"
-            raise DataError(f"graph {index}: {reason}") from None
-        except ValueError as error:
-            raise DataError(f"graph {index}: {error}") from None
-
-
-def _group(data: Data, attributes: Iterable[str], target: str) -> None:
-    """Makes one attribute of those that all nodes or all edges have, unless it is there already."""
-    names = sorted(name for name in attributes if name not in ("y", "edge_y") and name in data)
-    columns = [data[name] for name in names]
-    if target in names or not columns or not all(isinstance(c, Tensor) for c in columns):
-        return
-    data[target] = torch.cat([column.reshape(len(column), -1) for column in columns], 1)
-    for name in names:
-        del data[name]
 
 
 def _structure(data: Data, place: str) -> tuple[int, np.ndarray]:
@@ -134,10 +104,7 @@ def _array(value: Any, key: str, place: str) -> np.ndarray:
         # A Python float is a double, but PyG batches it as a tensor of the default type.
         value = torch.as_tensor(value)
     if not isinstance(value, Tensor):
-        text = next((part for part in _flat(value) if isinstance(part, str)), None)
-        what = f"is a {type(value).__name__}" if text is None else f"holds text, such as '{text}'"
-        reason = f"'{key}' {what}; expected numbers: number its values, or leave it out"
-        raise DataError(f"{place}: {reason}")
+        raise DataError(f"{place}: '{key}' {not_numbers(value)}")
     try:
         return value.detach().cpu().numpy()
     except (TypeError, RuntimeError):  # sparse, nested, or of a type missing in NumPy
@@ -147,8 +114,28 @@ def _array(value: Any, key: str, place: str) -> np.ndarray:
         ) from None
 
 
+def not_numbers(value: Any) -> str:
+    """Returns the end of an error message: what an attribute holds instead of numbers."""
+    numbers = (bool, int, float, complex, np.number, np.bool_, Tensor)
+    odd = next((part for part in _flat(value) if not isinstance(part, numbers)), 0)
+    if isinstance(odd, str):
+        return f"holds text, such as '{odd}'; expected numbers: number its values, or leave it out"
+    if odd is None:
+        return "holds None; expected numbers: give every value, or leave it out"
+    if not isinstance(odd, int):
+        return f"holds a {type(odd).__name__}; expected numbers, or lists of them"
+    large = next(
+        (n for n in _flat(value) if isinstance(n, int) and not -(2**63) <= n < 2**63), None
+    )
+    if large is not None:
+        return f"holds {large}, which does not fit into 64 bits: write it as a float"
+    return f"is a {type(value).__name__} of different lengths; expected as many numbers everywhere"
+
+
 def _flat(value: Any) -> Iterator[Any]:
     """Yields the entries of lists of lists."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
     if isinstance(value, list | tuple):
         for part in value:
             yield from _flat(part)

@@ -11,6 +11,7 @@ lines at fault are reported and no archive is created.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -53,14 +54,88 @@ def read_graph_tables(
 
     To predict, ``expected`` says which columns a model ignores. The tables may lack them.
     """
-    tables = []
-    for name in _NAMES:
-        path = _find(folder, name)
-        if path is None:
-            raise DataError(Problem(str(folder), f"the table '{name}' is missing"))
-        tables.append(read_table(path, name != "edges", limits))
-    graphs, nodes, edges = tables
-    problems = [row.problem for table in tables for row in table.ragged]
+    return GraphTables.read(folder, limits).archive(options, expected)
+
+
+@dataclass(frozen=True)
+class GraphTables:
+    """The three tables."""
+
+    graphs: Table
+    nodes: Table
+    edges: Table
+
+    @classmethod
+    def read(
+        cls, folder: Path, limits: Limits = DEFAULT_LIMITS, keep_long: bool = False
+    ) -> GraphTables:
+        """Reads the tables of a folder. See :func:`read_table` for ``keep_long``."""
+        tables = []
+        for name in _NAMES:
+            path = _find(folder, name)
+            if path is None:
+                raise DataError(Problem(str(folder), f"the table '{name}' is missing"))
+            tables.append(read_table(path, name != "edges", limits, keep_long))
+        return cls(*tables)
+
+    def archive(self, options: ReadOptions, expected: InputFormat | None = None) -> GraphArchive:
+        """Returns the graphs. Raises an error that lists every line at fault."""
+        return _archive(self.graphs, self.nodes, self.edges, options, expected)
+
+    def names(self) -> list[str]:
+        """Returns the names of all graphs in the order of their lines, also of invalid lines."""
+        found = list(zip(self.graphs.lines, self.graphs.column("graph"), strict=True))
+        found += [(row.problem.line or 0, row.row["graph"]) for row in self.graphs.ragged]
+        return [name for _, name in sorted(found)]
+
+    def rejected(self) -> dict[str, str]:
+        """Returns what is wrong with the lines of each graph that have another width."""
+        rows = [row for table in self._all() for row in table.ragged]
+        return {row.row["graph"]: str(row.problem) for row in rows}
+
+    def has_orphans(self) -> bool:
+        """Returns whether a line belongs to no graph, or a name to two graphs."""
+        rows = [row.row for table in self._all() for row in table.ragged]
+        if any("graph" not in row for row in rows):
+            return True
+        if any("graph" not in table.columns for table in self._all()):
+            return True
+        names = self.names()
+        known = set(names)
+        others = {*self.nodes.column("graph"), *self.edges.column("graph"), *self.rejected()}
+        return len(known) < len(names) or not others <= known
+
+    def split_up(self) -> Callable[[Collection[str]], GraphTables]:
+        """Returns a function that returns the valid lines of the named graphs."""
+        places: list[dict[str, list[int]]] = []
+        for table in self._all():
+            rows: dict[str, list[int]] = {}
+            for place, name in enumerate(table.column("graph")):
+                rows.setdefault(name, []).append(place)
+            places.append(rows)
+
+        def only(names: Collection[str]) -> GraphTables:
+            return GraphTables(
+                *(
+                    table.subset([place for name in names for place in rows.get(name, ())])
+                    for table, rows in zip(self._all(), places, strict=True)
+                )
+            )
+
+        return only
+
+    def _all(self) -> tuple[Table, Table, Table]:
+        return self.graphs, self.nodes, self.edges
+
+
+def _archive(
+    graphs: Table,
+    nodes: Table,
+    edges: Table,
+    options: ReadOptions,
+    expected: InputFormat | None,
+) -> GraphArchive:
+    problems = [row.problem for table in (graphs, nodes, edges) for row in table.ragged]
     graph_of = _index(graphs, problems)
     order, sizes, node_of = _nodes(nodes, graph_of, problems)
     ends, counts, edge_order = _edges(edges, graph_of, node_of, problems)

@@ -148,7 +148,7 @@ def prepare_own(
     if is_archive(path):
         if name is not None:
             raise DataError(f"name: does not apply to an archive, which is not copied ({path})")
-        archive = GraphArchive.open(path, check=True)
+        archive = GraphArchive.open(path, check=True, limits=workspace.limits)
         name = path.resolve().name
     else:
         name = own_name(path) if name is None else name

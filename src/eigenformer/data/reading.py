@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from eigenformer.config import ConfigError, ReadOptions, SplitOptions
 from eigenformer.config.data import check_split_column
@@ -15,8 +15,12 @@ from eigenformer.data.molecule_table import Import, read_molecule_table
 from eigenformer.data.splits import split_archive
 from eigenformer.data.tables import Rejected, is_table
 from eigenformer.data.target_columns import archive_target
+from eigenformer.files import PathError, check_path
 from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.reporting import Reporter
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 Form = Literal["molecules", "tables", "graphs", "pictures", "archive"]
 """The supported forms of graphs."""
@@ -112,7 +116,7 @@ def read_own(
         read = read_molecule_table(path, options, reporter, limits)
         archive, rejected = read.archive, read.rejected
     elif form == "archive":
-        archive = GraphArchive.open(path, check=True)
+        archive = GraphArchive.open(path, check=True, limits=limits)
     elif form == "tables":
         archive = read_graph_tables(path, options, limits=limits)
     elif form == "graphs":
@@ -131,26 +135,37 @@ def read_data_folder(
 
     No code in the files is run.
     """
+    names: list[str] = []
+    graphs: list[Data] = []
+    for file in sorted(path.glob("*.pt")):
+        for name, graph in load_data_file(file, limits):
+            names.append(name)
+            graphs.append(graph)
+    if not graphs:
+        raise DataError(Problem(str(path), "no graphs in its .pt files"))
+    archive = GraphArchive.from_data_list(graphs, names=names, limits=limits)
+    return archive.with_target(archive_target(archive, task, path))
+
+
+def load_data_file(file: Path, limits: Limits = DEFAULT_LIMITS) -> list[tuple[str, Data]]:
+    """Returns the names and the graphs in a ``.pt`` file."""
     from torch_geometric.data import Data
 
     from eigenformer.data.plain_values import GraphFields
     from eigenformer.data.unpickle import load_graphs_from
 
-    graphs: list[Data] = []
-    names: list[str] = []
-    for file in sorted(path.glob("*.pt")):
-        loaded = load_graphs_from(file, limits)
-        several = isinstance(loaded, list | tuple)
-        for number, fields in enumerate(loaded if several else [loaded]):
-            if not isinstance(fields, GraphFields):
-                reason = f"holds a {type(fields).__name__}, expected PyG Data or a list of them"
-                raise DataError(Problem(str(file), reason))
-            graph = Data()
-            for name, value in fields.items():
-                graph[name] = value
-            graphs.append(graph)
-            names.append(f"{file.stem}/{number}" if several else file.stem)
-    if not graphs:
-        raise DataError(Problem(str(path), "no graphs in its .pt files"))
-    archive = GraphArchive.from_data_list(graphs, names=names)
-    return archive.with_target(archive_target(archive, task, path))
+    try:
+        check_path(file)  # its name becomes that of a graph
+    except PathError as error:
+        raise DataError(str(error)) from None
+    loaded = load_graphs_from(file, limits)
+    several, found = isinstance(loaded, list | tuple), []
+    for number, fields in enumerate(loaded if several else [loaded]):
+        if not isinstance(fields, GraphFields):
+            reason = f"holds a {type(fields).__name__}, expected PyG Data or a list of them"
+            raise DataError(Problem(str(file), reason))
+        graph = Data()
+        for name, value in fields.items():
+            graph[name] = value
+        found.append((f"{file.stem}/{number}" if several else file.stem, graph))
+    return found

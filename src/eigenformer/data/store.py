@@ -116,7 +116,9 @@ def seal(folder: Path, kind: str, meta: Mapping[str, Any]) -> None:
         }
         _sync(file)
     content: dict[str, Any] = {"format": _FORMAT, "kind": kind, "arrays": arrays, "meta": meta}
-    content = json.loads(json.dumps(content))  # as a reader will see it, with lists for tuples
+    content = json.loads(
+        json.dumps(content, allow_nan=False)
+    )  # as a reader will see it, with lists for tuples
     manifest = folder / MANIFEST
     manifest.write_text(json.dumps({**content, "sha256": _digest(content)}, indent=1), "utf-8")
     _sync(manifest)

@@ -9,7 +9,7 @@ import itertools
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +62,11 @@ class Table:
         if name not in self.columns:
             raise DataError(Problem(self.file, unknown(f"column '{name}'", name, self.columns), 1))
         return self.columns[name]
+
+    def subset(self, places: Sequence[int]) -> Table:
+        """Returns some rows of the table, without those of another width."""
+        columns = {name: [cells[i] for i in places] for name, cells in self.columns.items()}
+        return Table(self.file, columns, [self.lines[i] for i in places])
 
     def row(self, index: int) -> dict[str, str]:
         """Returns one row as it was read."""
@@ -117,10 +122,21 @@ def read_whole(cell: str) -> int:
 
 
 def read_table(
-    path: str | Path, rows_needed: bool = True, limits: Limits = DEFAULT_LIMITS
+    path: str | Path,
+    rows_needed: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    keep_long: bool = False,
 ) -> Table:
-    """Reads a table with a header line. Skips empty rows and columns without a name."""
-    header, cells, lines = read_rows(path, limits)
+    """Reads a table with a header line. Skips empty rows and columns without a name.
+
+    Args:
+        path: The table.
+        rows_needed: Whether a table without rows is an error.
+        limits: How large the table may be.
+        keep_long: Whether rows with a cell that is too long are among those of another width,
+            instead of an error.
+    """
+    header, cells, lines = read_rows(path, limits, keep_long)
     for name, count in Counter(header).items():
         if name and count > 1:
             raise DataError(Problem(str(path), f"column '{name}' appears twice", 1))
@@ -128,11 +144,13 @@ def read_table(
     for row, line in zip(cells, lines, strict=True):
         if not any(map(str.strip, row)):
             continue
-        if len(row) == len(header):
+        if len(row) == len(header) and not isinstance(row, LongRow):
             kept.append(row)
             kept_lines.append(line)
         else:
             reason = f"{len(row)} cells, but the header has {len(header)}"
+            if isinstance(row, LongRow):
+                reason = too_long(limits)
             extra = {"": ",".join(row[len(header) :])} if len(row) > len(header) else {}
             told = {**dict(zip(header, row, strict=False)), **extra}
             ragged.append(Rejected(Problem(str(path), reason, line), told))
@@ -140,6 +158,20 @@ def read_table(
         raise DataError(Problem(str(path), "has a header, but no rows"))
     columns = {name: [row[place] for row in kept] for place, name in enumerate(header) if name}
     return Table(str(path), columns, kept_lines, tuple(ragged))
+
+
+class LongRow(list[str]):
+    """A row with a cell beyond the limit, which is left empty."""
+
+    @classmethod
+    def of(cls, cells: Iterable[str], limits: Limits) -> LongRow:
+        """Empties the cells that are too long."""
+        return cls(cell if len(cell) <= limits.cell_length else "" for cell in cells)
+
+
+def too_long(limits: Limits) -> str:
+    """Returns what is wrong with a row that has a cell beyond the limit."""
+    return f"the length of a cell exceeds {limits.advice('cell_length')}"
 
 
 @dataclass(frozen=True)
@@ -160,11 +192,11 @@ class RowStream:
 
 
 def read_rows(
-    path: str | Path, limits: Limits = DEFAULT_LIMITS
+    path: str | Path, limits: Limits = DEFAULT_LIMITS, keep_long: bool = False
 ) -> tuple[list[str], list[list[str]], list[int]]:
     """Returns the header, all rows unchanged, of any width, and the line on which each begins."""
     rows, lines, cells = [], [], 0
-    with open_rows(path, limits) as stream, placed(path):
+    with open_rows(path, limits, keep_long) as stream, placed(path):
         _check_unpacked(Path(path), limits)  # before any memory is taken
         limits.check("cells", (stream.count or 0) * len(stream.header))
         for line, row in stream.rows:
@@ -177,8 +209,13 @@ def read_rows(
 
 
 @contextmanager
-def open_rows(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[RowStream]:
-    """Opens a table to read its rows one after the other."""
+def open_rows(
+    path: str | Path, limits: Limits = DEFAULT_LIMITS, keep_long: bool = False
+) -> Iterator[RowStream]:
+    """Opens a table to read its rows one after the other.
+
+    With ``keep_long``, a row with a cell that is too long is a :class:`LongRow`, not an error.
+    """
     path = Path(path)
     suffix = _suffix(path)
     if suffix not in SUFFIXES:
@@ -186,12 +223,13 @@ def open_rows(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[Row
     if not path.is_file():
         raise DataError(Problem(str(path), "there is no such file"))
     if suffix == ".parquet":
-        yield _open_parquet(path, limits)
+        yield _open_parquet(path, limits, keep_long)
         return
     with placed(path), _open_bytes(path) as binary:
         # Excel writes a byte-order mark, which is not part of the first column's name.
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
-        yield _open_text(path, text, binary.tell, "\t" if suffix == ".tsv" else None, limits)
+        delimiter = "\t" if suffix == ".tsv" else None
+        yield _open_text(path, text, binary.tell, delimiter, limits, keep_long)
 
 
 def count_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> int:
@@ -235,8 +273,9 @@ def _open_text(
     position: Callable[[], int],
     delimiter: str | None,
     limits: Limits,
+    keep_long: bool,
 ) -> RowStream:
-    lines = _read_lines(path, text, position, limits)
+    lines = _read_lines(path, text, position, limits, keep_long)
     blank = []
     for first in lines:
         blank.append(first)
@@ -245,10 +284,11 @@ def _open_text(
     if delimiter is None:  # many programs write CSV files with semicolons or tabs
         start = blank[-1] if blank else ""
         delimiter = max(",;\t", key=start.count)
-    reader = csv.reader(itertools.chain(blank, lines), delimiter=delimiter, strict=True)
-    read = _parse_rows(path, reader, limits)
+    read = _parse_rows(path, itertools.chain(blank, lines), delimiter, limits, keep_long)
     header: list[str] = []
-    for _, row in read:
+    for line, row in read:
+        if isinstance(row, LongRow):
+            raise DataError(Problem(str(path), too_long(limits), line))
         if any(row):
             header = [name.strip() for name in row]
             break
@@ -259,16 +299,25 @@ def _open_text(
 
 
 def _read_lines(
-    path: Path, text: TextIO, position: Callable[[], int], limits: Limits
+    path: Path, text: TextIO, position: Callable[[], int], limits: Limits, keep_long: bool
 ) -> Iterator[str]:
-    """Yields the lines of a text. Neither a line nor a packed file may be too long."""
+    """Yields the lines of a text. Neither a line nor a packed file may be too long.
+
+    With ``keep_long``, yields the beginning of a line that is too long.
+    """
     size, longest = path.stat().st_size, _CELLS_PER_LINE * limits.cell_length
     packed = path.suffix.lower() == ".gz"
     try:
         while line := text.readline(longest + 1):
             if len(line) > longest:
-                reason = f"the length of a line exceeds {longest:,} characters"
-                raise DataError(Problem(str(path), f"{reason}; {_LONGER}"))
+                if not keep_long or '"' in line:  # where a quoted cell ends is not known
+                    reason = f"the length of a line exceeds {longest:,} characters"
+                    raise DataError(Problem(str(path), f"{reason}; {_LONGER}"))
+                rest = line
+                while rest and not rest.endswith("\n"):
+                    if packed:
+                        limits.check_unpacked(position(), size)
+                    rest = text.readline(longest)
             if packed:
                 limits.check_unpacked(position(), size)
             yield line
@@ -280,8 +329,19 @@ def _read_lines(
         raise DataError(Problem(str(path), f"damaged gzip file ({error})")) from None
 
 
-def _parse_rows(path: Path, reader: Any, limits: Limits) -> Iterator[tuple[int, list[str]]]:
+def _parse_rows(
+    path: Path, lines: Iterator[str], delimiter: str, limits: Limits, keep_long: bool
+) -> Iterator[tuple[int, list[str]]]:
     """Yields the line on which each row begins, and its cells."""
+    last = ""
+
+    def remembered() -> Iterator[str]:
+        nonlocal last
+        for text in lines:
+            last = text
+            yield text
+
+    reader = csv.reader(remembered(), delimiter=delimiter, strict=True)
     while True:
         line = reader.line_num + 1
         try:
@@ -290,11 +350,22 @@ def _parse_rows(path: Path, reader: Any, limits: Limits) -> Iterator[tuple[int, 
         except StopIteration:
             return
         except csv.Error as error:
-            reason = f"a quote is not closed, or closed too early ({error})"
+            reason, long = f"a quote is not closed, or closed too early ({error})", False
             if "field limit" in str(error):
-                reason = f"the length of a cell exceeds {limits.advice('cell_length')}"
-            raise DataError(Problem(str(path), reason, line)) from None
+                reason, long = too_long(limits), True
+            # A row goes on beyond its line if a quote is open. Then, its end is not known.
+            if not keep_long or not long or reader.line_num > line or last.count('"') % 2:
+                raise DataError(Problem(str(path), reason, line)) from None
+            row = _long_row(last, delimiter, limits)
         yield line, row
+
+
+def _long_row(line: str, delimiter: str, limits: Limits) -> LongRow:
+    with _cells_of(len(line)):
+        try:
+            return LongRow.of(next(csv.reader([line], delimiter=delimiter)), limits)
+        except csv.Error:
+            return LongRow()
 
 
 @contextmanager
@@ -318,7 +389,7 @@ def _arrow(path: Path) -> tuple[Any, Any]:
     return arrow, parquet
 
 
-def _open_parquet(path: Path, limits: Limits) -> RowStream:
+def _open_parquet(path: Path, limits: Limits, keep_long: bool) -> RowStream:
     _, parquet = _arrow(path)
     with _told(path), placed(path), parquet.ParquetFile(path) as file:
         _check_size(file.metadata, path, limits)
@@ -328,12 +399,17 @@ def _open_parquet(path: Path, limits: Limits) -> RowStream:
     if not names:
         raise DataError(Problem(str(path), "the file is empty"))
     length = [0]
-    rows = _parquet_rows(path, names, texts, length, limits)
+    rows = _parquet_rows(path, names, texts, length, limits, keep_long)
     return RowStream(names, rows, lambda: length[0], count)
 
 
 def _parquet_rows(
-    path: Path, names: list[str], texts: list[str], length: list[int], limits: Limits
+    path: Path,
+    names: list[str],
+    texts: list[str],
+    length: list[int],
+    limits: Limits,
+    keep_long: bool,
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields rows, numbered as in a text file, where the header is line 1."""
     _, parquet = _arrow(path)
@@ -343,12 +419,11 @@ def _parquet_rows(
             batch.validate(full=True)  # pyarrow reads places outside a dictionary as they are
             columns = [_cells(*column, path) for column in zip(names, batch.columns, strict=True)]
             for row in zip(*columns, strict=True):
-                longest = max(map(len, row))
-                if longest > limits.cell_length:
-                    reason = f"the length of a cell exceeds {limits.advice('cell_length')}"
-                    raise DataError(Problem(str(path), reason, line))
+                long = max(map(len, row)) > limits.cell_length
+                if long and not keep_long:
+                    raise DataError(Problem(str(path), too_long(limits), line))
                 length[0] += sum(map(len, row))
-                yield line, list(row)
+                yield line, LongRow.of(row, limits) if long else list(row)
                 line += 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 
 from eigenformer.experiments.paper_tables import format_result, mean_and_deviation
 from eigenformer.experiments.together import CrossValidation, EnsembleResult
@@ -28,15 +29,20 @@ def folds_table(found: CrossValidation) -> str:
     return _markdown(("fold", *names), [*rows, ("**mean ± deviation**", *means)])
 
 
-def out_of_fold_rows(found: CrossValidation) -> str:
-    """Returns every prediction as CSV: each graph once per repeat, in the order of the data."""
+def out_of_fold_rows(found: CrossValidation, cell: Callable[[str], str] = str) -> str:
+    """Returns every prediction as CSV: each graph once per repeat, in the order of the data.
+
+    Args:
+        found: The predictions.
+        cell: Applied to every cell.
+    """
     target, stream = found.target, io.StringIO(newline="")
     writer = csv.writer(stream, lineterminator="\n")
     truths = [f"true_{name}" for name in target.truth_names]
-    writer.writerow(["graph", "repeat", "fold", *truths, *target.header()])
+    writer.writerow(map(cell, ["graph", "repeat", "fold", *truths, *target.header()]))
     for row in found.rows:
         cells = (*target.truth_cells(row.truth), *target.cells(row.prediction))
-        writer.writerow([row.name, row.repeat, row.fold, *cells])
+        writer.writerow(map(cell, [row.name, str(row.repeat), str(row.fold), *cells]))
     return stream.getvalue()
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # From this ratio of mean and deviation on, the rounding of float32 is seen in the errors.
 _LARGE = 1e3
+_SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,14 @@ class NumberTarget(Target):
     def doubt(self, values: np.ndarray) -> str:
         rows = values.reshape(len(values), -1)
         for column, name in zip(rows.T, self.shown_names, strict=False):
-            if len(np.unique(column[self.known(column)])) == 1:
+            there = column[self.known(column)].astype(np.float64)
+            if len(np.unique(there)) == 1:
                 return f"all values of '{name}' are equal"
+            if len(there) and there.std() < _SMALLEST:
+                return (
+                    f"the values of '{name}' differ by less than 1.2e-38, which single precision "
+                    f"cannot tell apart; multiply them by a constant"
+                )
         return ""
 
     def learned(self, loss: str | None = None, class_balance: bool = False) -> Self:

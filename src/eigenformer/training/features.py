@@ -69,23 +69,21 @@ def unused_fields(archive: GraphArchive) -> str:
 
 
 def check_columns(expected: InputFormat, archive: GraphArchive, source: str | Path) -> None:
-    """Raises an error if tables have other features than the model was trained on.
+    """Raises an error if graphs have other features than the model was trained on.
 
-    Graphs without feature names, such as PyG's, are not checked.
+    Features without names, such as those of PyG graphs, are not checked.
     """
-    columns = archive.meta.get("columns")
-    if columns is None:
-        return
-    for table, attribute, trained in (
+    columns = archive.meta.get("columns", {})
+    for owners, attribute, trained in (
         ("nodes", "x", expected.node_features),
         ("edges", "edge_attr", expected.edge_features),
     ):
-        there = tuple(columns.get(attribute, ()))
+        there = tuple(columns.get(attribute, trained))
         if trained and there != trained:
             missing = ", ".join(name for name in trained if name not in there) or "none"
             new = ", ".join(name for name in there if name not in trained) or "none"
             raise DataError(
-                f"{source}: the features of table '{table}' differ from those of the training data "
+                f"{source}: the features of {owners} differ from those of the training data "
                 f"({', '.join(trained)}). Missing: {missing}; unknown: {new}. Rename, add or "
                 f"remove columns"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS, benchmark
 from eigenformer.data.errors import DataError, Problem, placed
-from eigenformer.data.fields import NO_SPLIT, SPLITS, packed_rows
+from eigenformer.data.fields import NO_SPLIT, SPLITS, narrow, packed_rows
 from eigenformer.data.molecules import FEATURIZERS
 from eigenformer.data.preparation import Prepared, prepare, prepare_own
 from eigenformer.data.spectra import Spectra
@@ -34,6 +35,8 @@ from eigenformer.nearest import unknown
 from eigenformer.targets import Target
 
 _SHOWN = 20
+_SEEN = ("x", "edge_attr", "descriptors", "y")
+"""The fields that a model is trained on, apart from what is computed from the structure."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,17 @@ class TrainingData:
     splits: dict[str, np.ndarray]
     input_format: InputFormat = field(default_factory=InputFormat)
     limits: Limits = DEFAULT_LIMITS
+
+    @cached_property
+    def digest(self) -> str:
+        """A checksum of what a model is trained on: structure, features, targets and split."""
+        content = self.archive.structure_hash()
+        seen = {name: self.archive.fields[name] for name in _SEEN if name in self.archive.fields}
+        arrays = {name: narrow(field.values) for name, field in seen.items()} | self.splits
+        for name, array in arrays.items():
+            content.update(repr((name, array.shape, array.dtype.str)).encode())
+            content.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        return content.hexdigest()
 
     def dataset(self, split: str) -> GraphDataset:
         """Returns the graphs of one split, or of all splits (``all``)."""

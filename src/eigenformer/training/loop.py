@@ -16,7 +16,7 @@ from eigenformer.data.preparation import not_the_papers
 from eigenformer.devices import resolve_device
 from eigenformer.model_folder import read_card, read_weights
 from eigenformer.models import Model, build_model
-from eigenformer.reporting import Reporter
+from eigenformer.reporting import Reporter, shown
 from eigenformer.stopping import StopSignals
 from eigenformer.targets import Target
 from eigenformer.training.checkpoint_form import check_resumable
@@ -112,12 +112,18 @@ def _resume(
     folder.check_checkpoint()
     read_weights(folder.path)  # an unreadable file fails now, not after the last epoch
     summary = folder.read_summary()
-    target = read_card(folder.path, data.limits).target or data.target
+    card = read_card(folder.path, data.limits)
+    target = card.target or data.target
     counts = {name: len(graphs) for name, graphs in data.splits.items()}
     if summary.get("graphs", counts) != counts:
         raise RunError(
             f"{folder.path}: the data has changed since the run started (now {_counted(counts)}; "
             f"then {_counted(summary['graphs'])})"
+        )
+    if card.data_digest not in (None, data.digest):  # earlier versions did not record it
+        raise RunError(
+            f"{folder.path}: the data has changed since the run started (other features, edges, "
+            f"targets or split); restore it, or start a new run"
         )
     if summary.get("state") == "finished":
         for line in ("the run is already finished", *_conclusion(summary, target, folder)):
@@ -262,8 +268,8 @@ def _conclusion(summary: dict[str, Any], target: Target, folder: RunFolder) -> l
         lines.append(f"best epoch {summary['best_epoch']}: val {best}")
     if summary["test"] is not None:
         values = {metric: summary["test"], **summary.get("test_metrics", {})}
-        shown = ", ".join(_shown(name, value) for name, value in values.items())
-        lines.append(f"test {shown} (weights of the best epoch)")
+        told = ", ".join(_shown(name, value) for name, value in values.items())
+        lines.append(f"test {told} (weights of the best epoch)")
     if found := summary.get("differences"):
         lines.append(not_the_papers(summary["dataset"], found))
     return [*lines, f"everything is in {folder.path}"]
@@ -274,4 +280,4 @@ def _counted(graphs: dict[str, int]) -> str:
 
 
 def _shown(metric: str, value: float | None) -> str:
-    return f"{metric} {'unknown' if value is None else f'{value:.4f}'}"
+    return f"{metric} {'unknown' if value is None else shown(value)}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eigenformer.reporting import shown
 from eigenformer.training.run_folder import CONFIG, RunError, RunFolder
 
 COLUMNS = (
@@ -79,4 +80,4 @@ def _network(run: Run) -> str:
 
 
 def _number(value: Any, digits: int) -> str:
-    return f"{value:.{digits}f}" if isinstance(value, int | float) else "-"
+    return shown(value, digits) if isinstance(value, int | float) else "-"

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
+import numpy as np
+
 from eigenformer.config import (
     BenchmarkData,
     ConfigError,
@@ -97,6 +99,11 @@ def plan(
             )
         if doubt := data.target.doubt(data.targets(split)):
             reporter.notice(f"{data.name}: in the split '{split}', {doubt}")
+    for split in ("val", "test"):
+        for name in _without_values(data, split):
+            reporter.notice(
+                f"{data.name}: in the split '{split}', '{name}' has no values, so it has no metric"
+            )
     if isinstance(data_config, OwnData) and (unused := unused_fields(data.archive)):
         reporter.notice(f"{data.name}: {unused}")
     graphs = len(data.splits["train"])
@@ -106,6 +113,17 @@ def plan(
     model_shapes(model, workspace.limits)  # not too large to build
     check_fit(model, data, f"the model (preset '{preset.name}')")
     return RunConfig.from_dict({**wanted, **sections, "model": model}), data
+
+
+def _without_values(data: TrainingData, split: str) -> list[str]:
+    """Returns which of several targets have no value in a split with graphs."""
+    values = data.targets(split)
+    rows = values.reshape(len(values), -1)
+    if not len(rows) or rows.shape[1] < 2:
+        return []
+    known = np.asarray(data.target.known(rows))
+    names = enumerate(data.target.column_names)
+    return [name for column, name in names if not known[:, column].any()]
 
 
 def check_settings(wanted: Mapping[str, Any], workspace: Workspace) -> dict[str, Any]:

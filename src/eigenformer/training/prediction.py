@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenformer.config import ReadOptions
-from eigenformer.data.archive import GraphArchive, is_archive
+from eigenformer.data.each_graph import read_each_graph
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.graph_tables import read_graph_tables
-from eigenformer.data.reading import form_of, read_own
 from eigenformer.data.tables import is_table
 from eigenformer.files import remove_leftovers_of, write_atomic
+from eigenformer.model_folder import CARD, ENSEMBLE, WEIGHTS
 from eigenformer.pools import HERE, Pool
 from eigenformer.reporting import Reporter
 from eigenformer.training.features import check_columns
 from eigenformer.training.prediction_form import (
     REASON,
+    Found,
     PredictionCounts,
     PredictionForm,
+    check_suffix,
+    encoded,
     predict_each,
 )
+from eigenformer.training.run_folder import CHECKPOINT, CONFIG, METRICS, SUMMARY
 from eigenformer.training.table_prediction import predict_table
 
 if TYPE_CHECKING:
     from eigenformer.trained_model import TrainedModel
+
+_OF_A_MODEL = frozenset(
+    {WEIGHTS, CARD, ENSEMBLE, CONFIG, METRICS, CHECKPOINT, SUMMARY, "out_of_fold.csv"}
+)
+"""The names of the files of a model and its run."""
 
 
 def predict_file(
@@ -47,7 +51,7 @@ def predict_file(
     Args:
         trained: The model.
         source: The table, or an archive or folder of graphs.
-        out: The CSV file to write.
+        out: The file to write: ``.csv``, ``.tsv`` or ``.txt``, which may end in ``.gz``.
         smiles: The column with SMILES, if its name is not the same as in training.
         escape_formulas: Whether to put ``'`` before cells that spreadsheets would read as formulas.
         interval: The probability with which intervals, or sets of classes, contain the truth.
@@ -59,11 +63,8 @@ def predict_file(
     source, out = Path(source), Path(out)
     if not source.exists():
         raise DataError(Problem(str(source), "there is no such file or folder"))
+    _check_out(out, source)  # before any long work
     out.parent.mkdir(parents=True, exist_ok=True)
-    if out.is_dir():  # checked before any long work
-        raise DataError(Problem(str(out), "is a folder; give the name of a file"))
-    if out.exists() and out.samefile(source):
-        raise DataError(Problem(str(out), "is the input; give another name with --out"))
     if not os.access(out.parent, os.W_OK):
         raise DataError(Problem(str(out), "cannot be written to"))
     remove_leftovers_of(out)
@@ -72,16 +73,8 @@ def predict_file(
         column = smiles or trained.input_format.smiles
         return predict_table(trained, source, out, column, form, cell, pool, reporter)
     header, rows = _predict_archive(trained, source, form)
-    stream = io.StringIO(newline="")
-    writer = csv.writer(stream, delimiter="\t" if out.suffix == ".tsv" else ",")
-    writer.writerow(map(cell, header))
-    count = predicted = 0
-    for row in rows:
-        writer.writerow(map(cell, row))
-        count += 1
-        predicted += row[-1] == ""
-    write_atomic(out, stream.getvalue().encode("utf-8"))
-    return PredictionCounts(count, predicted)
+    write_atomic(out, encoded(out, [header, *rows], cell))
+    return PredictionCounts(len(rows), sum(row[-1] == "" for row in rows))
 
 
 def without_formula(cell: str) -> str:
@@ -98,38 +91,46 @@ def without_formula(cell: str) -> str:
     return cell
 
 
+def _check_out(out: Path, source: Path) -> None:
+    """Raises an error if the output would replace the input, a folder, or a file of a model."""
+    if out.is_dir():
+        raise DataError(Problem(str(out), "is a folder; give the name of a file"))
+    check_suffix(out)
+    if not out.exists():
+        return
+    place, folder = out.resolve(), source.resolve()
+    if out.samefile(source) or (source.is_dir() and place.is_relative_to(folder)):
+        what = "the input" if out.samefile(source) else f"a file of the input {source}"
+        raise DataError(Problem(str(out), f"is {what}; give another name with --out"))
+    if place.name in _OF_A_MODEL and any(
+        (place.parent / name).exists() for name in (CARD, ENSEMBLE)
+    ):
+        raise DataError(Problem(str(out), "is a file of a model; give another name with --out"))
+
+
 def _predict_archive(
     trained: TrainedModel, path: Path, form: PredictionForm
-) -> tuple[list[str], Iterator[list[str]]]:
-    if is_archive(path):
-        archive = GraphArchive.open(path, check=True)
-    else:
-        archive = _read_unlabelled(path, trained)
+) -> tuple[list[str], list[list[str]]]:
+    each = read_each_graph(path, trained.input_format, trained.limits)
+    archive = each.archive
     check_columns(trained.input_format, archive, path)
-    found = predict_each(trained, archive, form)
-    if found and all(part.reason for part in found):
-        raise DataError(Problem(str(path), found[0].reason))
-    graph_names = archive.names or [str(i) for i in range(len(archive))]
+    found = iter(predict_each(trained, archive, form))
+    parts = [Found.none(reason) if reason else next(found) for reason in each.reasons]
+    if parts and all(part.reason for part in parts):
+        raise DataError(Problem(str(path), parts[0].reason))
     nodes, names = trained.target.of_nodes, form.header()
-    node_names = archive.node_names
     header = ["graph", *(["node"] if nodes else []), *names, REASON]
-
-    def rows() -> Iterator[list[str]]:
-        for graph, name in enumerate(graph_names):
-            for node in range(int(archive.num_nodes[graph]) if nodes else 1):
-                called = str(node)
-                if node_names is not None:
-                    called = node_names[int(archive.node_offsets[graph]) + node]
-                place = [name, called] if nodes else [name]
-                yield [*place, *form.row(found[graph], node)]
-
-    return header, rows()
-
-
-def _read_unlabelled(path: Path, trained: TrainedModel) -> GraphArchive:
-    """Reads graphs and ignores their targets."""
-    if form_of(path) != "tables":
-        return read_own(path, limits=trained.limits).archive
-    expected = trained.input_format
-    options = ReadOptions(undirected=expected.undirected)
-    return read_graph_tables(path, options, expected, trained.limits)
+    numbers = iter(range(len(archive)))  # of the graphs in the archive
+    rows: list[list[str]] = []
+    for name, reason, part in zip(each.names, each.reasons, parts, strict=True):
+        if reason:  # how many nodes the graph has is not known
+            rows.append([name, *([""] if nodes else []), *form.row(part)])
+            continue
+        graph = next(numbers)
+        for node in range(int(archive.num_nodes[graph]) if nodes else 1):
+            called = str(node)
+            if archive.node_names is not None:
+                called = archive.node_names[int(archive.node_offsets[graph]) + node]
+            place = [name, called] if nodes else [name]
+            rows.append([*place, *form.row(part, node)])
+    return header, rows

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.errors import DataError
 from eigenformer.models.ensemble import Ensemble
 from eigenformer.targets import Target
 
@@ -16,6 +22,9 @@ if TYPE_CHECKING:
 
 REASON = "reason"
 """The last column: why there is no prediction."""
+
+_DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": ","}
+"""The delimiter of an output by the end of its name, which may be followed by ``.gz``."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,37 @@ class PredictionForm:
         ends = [] if self.bounds is None else self.target.interval_cells(values, self.bounds)
         new = [f"{found.novelty:.4g}"] if self.novelty else []
         return [*self.target.cells(values), *spread[: self.target.num_outputs], *ends, *new, ""]
+
+
+def check_suffix(out: Path) -> None:
+    """Raises an error if a file's name does not say how to write it."""
+    if _packing(out)[1] not in _DELIMITERS:
+        raise DataError(
+            f"{out}: predictions are written to {', '.join(_DELIMITERS)} files, which may end in "
+            f".gz; give such a name"
+        )
+
+
+def encoded(out: Path, rows: Iterable[list[str]], cell: Callable[[str], str] = str) -> bytes:
+    """Returns rows in the format that the name of a file stands for.
+
+    Args:
+        out: The file, which ends in ``.csv``, ``.tsv`` or ``.txt``, or one of these and ``.gz``.
+        rows: The rows.
+        cell: Applied to every cell.
+    """
+    packed, suffix = _packing(out)
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, delimiter=_DELIMITERS[suffix])
+    writer.writerows([cell(text) for text in row] for row in rows)
+    data = stream.getvalue().encode("utf-8")
+    return gzip.compress(data, mtime=0) if packed else data  # packed pieces can be put together
+
+
+def _packing(out: Path) -> tuple[bool, str]:
+    """Returns whether a file is packed, and the end of its name without ``.gz``."""
+    packed = out.suffix.lower() == ".gz"
+    return packed, (out.with_suffix("") if packed else out).suffix.lower()
 
 
 def predict_each(trained: TrainedModel, archive: GraphArchive, form: PredictionForm) -> list[Found]:

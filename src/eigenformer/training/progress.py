@@ -9,6 +9,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Callback
 
+from eigenformer.reporting import shown
 from eigenformer.training.module import TrainingModule
 
 
@@ -76,8 +77,8 @@ class Progress(Callback):
         width = len(str(trainer.max_epochs))
         return (
             f"epoch {trainer.current_epoch + 1:>{width}}/{trainer.max_epochs}  "
-            f"train loss {logged['train_loss']:.4f}  {metric} {logged[f'train_{metric}']:.4f}  "
-            f"val loss {logged['val_loss']:.4f}  {metric} {logged[f'val_{metric}']:.4f}  "
+            f"train loss {logged['train_loss']:.4f}  {metric} {shown(logged[f'train_{metric}'])}  "
+            f"val loss {logged['val_loss']:.4f}  {metric} {shown(logged[f'val_{metric}'])}  "
             f"lr {_learning_rate(trainer):.2e}  {seconds:.1f} s  "
             f"{self._graphs / seconds:.0f} graphs/s  {self._left(trainer, None)} left"
         )

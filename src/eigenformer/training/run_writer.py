@@ -62,6 +62,7 @@ class RunWriter:
             seed=self.config.seed,
             epoch=epoch,
             validation=validation if math.isfinite(validation) else None,
+            data_digest=self.data.digest,
         )
         save_model(self.folder.path, cast(Model, model), card)
 

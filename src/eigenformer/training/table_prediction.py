@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import copy
-import csv
-import gzip
 import hashlib
-import io
 import itertools
 import json
 from collections import deque
@@ -25,7 +22,7 @@ from eigenformer.data.descriptors import columns
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import follow_parent
 from eigenformer.data.molecules import MoleculeGraph
-from eigenformer.data.tables import count_lines, open_rows
+from eigenformer.data.tables import LongRow, count_lines, open_rows, too_long
 from eigenformer.model_folder import weights_digest
 from eigenformer.models.ensemble import Ensemble
 from eigenformer.nearest import unknown
@@ -37,6 +34,7 @@ from eigenformer.training.prediction_form import (
     Found,
     PredictionCounts,
     PredictionForm,
+    encoded,
     predict_each,
 )
 
@@ -98,6 +96,8 @@ class RowPredictor:
         return replace(self, trained=replace(self.trained, model=model))
 
     def _graph(self, cells: list[str]) -> MoleculeGraph | str:
+        if isinstance(cells, LongRow):
+            return too_long(self.trained.limits)
         if not any(cell.strip() for cell in cells):
             return "the row is empty"
         if len(cells) != len(self.header):
@@ -135,7 +135,7 @@ def predict_table(
         reporter: Reports the progress.
     """
     reporter = reporter or Reporter()
-    with open_rows(path, trained.limits) as table:
+    with open_rows(path, trained.limits, keep_long=True) as table:
         header = table.header
         count = table.count
         if count is None:  # about as many: a cell may hold line breaks
@@ -160,11 +160,11 @@ def predict_table(
                 reporter.say(f"{written.partial}: continuing after {written.rows} rows")
                 step.advance(written.rows)
             else:
-                written.append(_encoded(out, [names], cell), 0, 0)
+                written.append(encoded(out, [names], cell), 0, 0)
             rest = itertools.islice((row for _, row in table.rows), written.rows, None)
             for rows in _predicted(predictor, _chunks(rest), pool if count > _MANY else HERE):
                 predicted = sum(row[-1] == "" for row in rows)
-                written.append(_encoded(out, rows, cell), len(rows), predicted)
+                written.append(encoded(out, rows, cell), len(rows), predicted)
                 step.advance(len(rows))
             written.finish()
     return PredictionCounts(written.rows, written.predicted)
@@ -217,16 +217,6 @@ def _predicted(predictor: RowPredictor, chunks: Iterator[Rows], pool: Pool) -> I
 def _start_worker() -> None:
     follow_parent()
     torch.set_num_threads(1)
-
-
-def _encoded(out: Path, rows: Rows, cell: Callable[[str], str]) -> bytes:
-    packed = out.suffix.lower() == ".gz"
-    suffix = (out.with_suffix("") if packed else out).suffix.lower()
-    stream = io.StringIO(newline="")
-    writer = csv.writer(stream, delimiter="\t" if suffix == ".tsv" else ",")
-    writer.writerows([cell(text) for text in row] for row in rows)
-    data = stream.getvalue().encode("utf-8")
-    return gzip.compress(data, mtime=0) if packed else data  # packed pieces can be put together
 
 
 def _key(trained: TrainedModel, path: Path, *options: object) -> str:
