@@ -31,7 +31,10 @@ def test_evaluate_a_folder_with_a_model_only(run, table, tmp_path, capsys, monke
     monkeypatch.chdir(tmp_path)
     for name in ("model.safetensors", "model.json"):
         shutil.copy(run / name, tmp_path)
-    assert main(["evaluate", str(tmp_path), "--data", str(table)]) == 0
+    given = ["evaluate", str(tmp_path), "--data", str(table)]
+    assert main(given) == 0
+    assert "all mae" in capsys.readouterr().out  # without its run, it does not know this file
+    assert main([*given, "--split", "test"]) == 0
     assert "test mae" in capsys.readouterr().out
     assert main(["evaluate", str(tmp_path)]) == 2
     assert "no such file" in capsys.readouterr().err

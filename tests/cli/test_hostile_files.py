@@ -26,7 +26,7 @@ def test_nothing_runs(run, tmp_path, capsys, command):
     arguments = {
         "prepare": ["data", "prepare", str(graphs)],
         "train": ["train", str(graphs), *out],
-        "predict": ["predict", str(copy), str(graphs), *out],
+        "predict": ["predict", str(copy), str(graphs), "--out", str(tmp_path / "out.csv")],
         "explain": ["explain", str(copy), str(graphs), *out],
         "resume": ["train", "--resume", str(copy)],
     }[command]

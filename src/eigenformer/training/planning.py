@@ -118,9 +118,9 @@ def plan(
 def _without_values(data: TrainingData, split: str) -> list[str]:
     """Returns which of several targets have no value in a split with graphs."""
     values = data.targets(split)
-    rows = values.reshape(len(values), -1)
-    if not len(rows) or rows.shape[1] < 2:
+    if not len(values) or values.ndim < 2 or values.shape[1] < 2:
         return []
+    rows = values.reshape(len(values), -1)
     known = np.asarray(data.target.known(rows))
     names = enumerate(data.target.column_names)
     return [name for column, name in names if not known[:, column].any()]
