@@ -87,7 +87,7 @@ def test_the_short_runs_are_as_the_docs_say() -> None:
         ("zinc-plus", 0.14),
         # They generate all graphs and their spectra.
         pytest.param("pattern-plus", 0.865, marks=pytest.mark.slow),
-        pytest.param("cluster-plus", 0.77, marks=pytest.mark.slow),
+        pytest.param("cluster-plus", 0.775, marks=pytest.mark.slow),
     ],
 )
 def test_a_shipped_model_is_as_good_as_its_run_says(

@@ -46,3 +46,11 @@ def test_a_precision_may_be_written_as_a_number():
 def test_how_many_epochs_renew_the_norms(share, epochs, before):
     settings = TrainingConfig(8, 1e-3, epochs, 0, freeze_norms_after=share)
     assert settings.epochs_before_freezing == before
+
+
+def test_as_many_epochs_leave_the_warm_up_as_it_is() -> None:
+    """Runs are told from the preset's by their settings, to the last bit."""
+    preset = load_preset("cluster-plus").training
+    assert (preset.epochs, preset.warmup_epochs) == (18, 0.9)
+    assert preset.with_epochs(18) == preset
+    assert preset.with_epochs(36).warmup_epochs == pytest.approx(1.8)

@@ -96,6 +96,8 @@ class TrainingConfig(Settings):
 
     def with_epochs(self, epochs: int) -> TrainingConfig:
         """Returns a copy with another number of epochs and a warm-up scaled in proportion."""
+        if epochs == self.epochs:
+            return self  # 0.9 * 18 / 18 is not 0.9
         return self.replace(epochs=epochs, warmup_epochs=self.warmup_epochs * epochs / self.epochs)
 
 
