@@ -37,7 +37,7 @@ def streams(rng: Random, desk: Desk) -> None:
     out = desk.new / rng.choice(("p.csv", "p.csv", "p.tsv", "p.csv.gz"))
     with _pieces(rng.choice((1, 3, 8))):
         predict_file(desk.trained, source, out, novelty=rng.random() < 0.3)
-    with open_rows(source, keep_long=True) as table, open_rows(out) as written:
+    with open_rows(source, keep_bad=True) as table, open_rows(out) as written:
         width = len(table.header)
         for (_, cells), (_, shown) in zip(table.rows, written.rows, strict=True):
             cells = [*cells, *[""] * width][:width]

@@ -278,6 +278,34 @@ def test_a_bad_graph_of_tables_keeps_its_place(tables, tmp_path):
     )
 
 
+def test_lines_of_no_graph_and_names_of_two_are_told_in_the_output(tables, tmp_path):
+    graphs: dict[str, list[object]] = {"a": [1.0, 2.0], "b": [1.0], "c": [2.0], "d": [0.5]}
+    new = tmp_path / "new"
+    _write_tables(new, graphs, "z,0,1\n")
+    with (new / "graphs.csv").open("a") as stream:
+        stream.write('b,1\ne,"2\n')
+    with (new / "nodes.csv").open("a") as stream:
+        stream.write('y,0,1.0\nd,"1\n')
+    rows = _predicted(tables, new, tmp_path)
+    told = {row["graph"]: row["reason"] for row in rows}
+    assert [row["graph"] for row in rows] == ["a", "b", "c", "d", "b", "e", "y", "z"]
+    assert [bool(row["predicted_y"]) for row in rows] == [True, False, True, *[False] * 5]
+    assert "graphs.csv, line 6: graph 'b' appears twice" in told["b"]
+    assert "nodes.csv, line 8: a quote is not closed" in told["d"]
+    assert "graphs.csv, line 7: a quote is not closed" in told["e"]
+    assert "nodes.csv, line 7: graph 'y' is not in the table 'graphs'" in told["y"]
+    assert "edges.csv, line 3: graph 'z' is not in the table 'graphs'" in told["z"]
+
+
+def test_a_quote_that_is_not_closed_spoils_its_row_only(run, tmp_path):
+    (tmp_path / "new.csv").write_bytes(b'id,smiles\n1,CCO\n2,"CCC\n3,CCN\n\xe4,CCF\n5,CCCl\n')
+    rows = _predicted(run, tmp_path / "new.csv", tmp_path)
+    assert [row["id"] for row in rows] == ["1", "2", "3", "\ufffd", "5"]
+    assert [bool(row["predicted_weight"]) for row in rows] == [True, False, True, False, True]
+    assert "a quote is not closed" in rows[1]["reason"]
+    assert "not UTF-8 text" in rows[3]["reason"]
+
+
 @pytest.mark.parametrize("length", [1_000_001, 20_000_000])
 def test_a_cell_that_is_too_long_keeps_its_place(run, tmp_path, length):
     long = "C" * length

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from eigenformer.data.cells import is_missing, read_number
 from eigenformer.data.errors import DataError
-from eigenformer.data.tables import is_missing, read_number
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol

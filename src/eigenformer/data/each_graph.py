@@ -49,7 +49,8 @@ def read_each_graph(
 ) -> EachGraph:
     """Reads graphs in any form, without their targets.
 
-    Raises an error if no graph can be read, or if what is wrong belongs to no graph.
+    Raises an error if no graph can be read. Lines of a graph that is not listed come last, with
+    its name and what is wrong.
 
     Args:
         path: The archive or the folder.
@@ -85,12 +86,10 @@ def _each_of_archive(path: Path, limits: Limits) -> EachGraph:
 
 def _each_of_tables(path: Path, expected: InputFormat, limits: Limits) -> EachGraph:
     options = ReadOptions(undirected=expected.undirected)
-    tables = GraphTables.read(path, limits, keep_long=True)
+    tables = GraphTables.read(path, limits, keep_bad=True)
     try:
         return EachGraph.whole(tables.archive(options, expected))
     except DataError as error:
-        if tables.has_orphans():
-            raise
         known, names, only = tables.rejected(), tables.names(), tables.split_up()
 
         def check(name: str) -> None:

@@ -18,19 +18,17 @@ import numpy as np
 
 from eigenformer.config import InputFormat, ReadOptions
 from eigenformer.data.archive import GraphArchive
-from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.fields import Field, Level
-from eigenformer.data.splits import read_split
-from eigenformer.data.tables import (
-    SUFFIXES,
-    Table,
+from eigenformer.data.cells import (
     is_missing,
     is_whole,
     parse_number,
     read_number,
-    read_table,
     read_whole,
 )
+from eigenformer.data.errors import DataError, Problem
+from eigenformer.data.fields import Field, Level
+from eigenformer.data.splits import read_split
+from eigenformer.data.tables import SUFFIXES, Rejected, Table, read_table
 from eigenformer.data.target_columns import TargetColumns
 from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.nearest import unknown
@@ -67,15 +65,15 @@ class GraphTables:
 
     @classmethod
     def read(
-        cls, folder: Path, limits: Limits = DEFAULT_LIMITS, keep_long: bool = False
+        cls, folder: Path, limits: Limits = DEFAULT_LIMITS, keep_bad: bool = False
     ) -> GraphTables:
-        """Reads the tables of a folder. See :func:`read_table` for ``keep_long``."""
+        """Reads the tables of a folder. See :func:`read_table` for ``keep_bad``."""
         tables = []
         for name in _NAMES:
             path = _find(folder, name)
             if path is None:
                 raise DataError(Problem(str(folder), f"the table '{name}' is missing"))
-            tables.append(read_table(path, name != "edges", limits, keep_long))
+            tables.append(read_table(path, name != "edges", limits, keep_bad))
         return cls(*tables)
 
     def archive(self, options: ReadOptions, expected: InputFormat | None = None) -> GraphArchive:
@@ -83,27 +81,32 @@ class GraphTables:
         return _archive(self.graphs, self.nodes, self.edges, options, expected)
 
     def names(self) -> list[str]:
-        """Returns the names of all graphs in the order of their lines, also of invalid lines."""
+        """Returns the names of all graphs in the order of their lines, also of invalid lines.
+
+        Those that only appear in other tables come last. A line without a name has an empty one.
+        """
         found = list(zip(self.graphs.lines, self.graphs.column("graph"), strict=True))
-        found += [(row.problem.line or 0, row.row["graph"]) for row in self.graphs.ragged]
-        return [name for _, name in sorted(found)]
+        found += [(row.problem.line or 0, _graph_in(row)) for row in self.graphs.ragged]
+        names = [name for _, name in sorted(found)]
+        others = [*self.nodes.column("graph"), *self.edges.column("graph")]
+        others += [_graph_in(row) for table in (self.nodes, self.edges) for row in table.ragged]
+        known = set(names)
+        return [*names, *(name for name in dict.fromkeys(others) if name not in known)]
 
     def rejected(self) -> dict[str, str]:
-        """Returns what is wrong with the lines of each graph that have another width."""
+        """Returns what is wrong with graphs that have an invalid line, no line, or two lines."""
+        found: dict[str, str] = {}
+        known: set[str] = set()
+        for name, line in zip(self.graphs.column("graph"), self.graphs.lines, strict=True):
+            if name in known:
+                found[name] = str(_twice(self.graphs, name, line))
+            known.add(name)
+        for table in (self.nodes, self.edges):
+            for name, line in zip(table.column("graph"), table.lines, strict=True):
+                if name not in known:
+                    found.setdefault(name, str(_unlisted(table, name, line)))
         rows = [row for table in self._all() for row in table.ragged]
-        return {row.row["graph"]: str(row.problem) for row in rows}
-
-    def has_orphans(self) -> bool:
-        """Returns whether a line belongs to no graph, or a name to two graphs."""
-        rows = [row.row for table in self._all() for row in table.ragged]
-        if any("graph" not in row for row in rows):
-            return True
-        if any("graph" not in table.columns for table in self._all()):
-            return True
-        names = self.names()
-        known = set(names)
-        others = {*self.nodes.column("graph"), *self.edges.column("graph"), *self.rejected()}
-        return len(known) < len(names) or not others <= known
+        return {**found, **{_graph_in(row): str(row.problem) for row in rows}}
 
     def split_up(self) -> Callable[[Collection[str]], GraphTables]:
         """Returns a function that returns the valid lines of the named graphs."""
@@ -212,9 +215,21 @@ def _index(graphs: Table, problems: list[Problem]) -> dict[str, int]:
     graph_of: dict[str, int] = {}
     for name, line in zip(graphs.column("graph"), graphs.lines, strict=True):
         if name in graph_of:
-            problems.append(Problem(graphs.file, f"graph '{name}' appears twice", line))
+            problems.append(_twice(graphs, name, line))
         graph_of.setdefault(name, len(graph_of))
     return graph_of
+
+
+def _graph_in(row: Rejected) -> str:
+    return row.row.get("graph", "")
+
+
+def _twice(graphs: Table, name: str, line: int) -> Problem:
+    return Problem(graphs.file, f"graph '{name}' appears twice", line)
+
+
+def _unlisted(table: Table, name: str, line: int) -> Problem:
+    return Problem(table.file, f"graph '{name}' is not in the table 'graphs'", line)
 
 
 def _nodes(
@@ -229,9 +244,7 @@ def _nodes(
         graph = graph_of.get(graph_name, -1)
         graphs.append(graph)
         if graph < 0:
-            problems.append(
-                Problem(nodes.file, f"graph '{graph_name}' is not in the table 'graphs'", line)
-            )
+            problems.append(_unlisted(nodes, graph_name, line))
         elif (graph, name) in node_of:
             reason = f"node '{name}' of graph '{graph_name}' appears twice"
             problems.append(Problem(nodes.file, reason, line))
@@ -254,9 +267,7 @@ def _edges(
     for graph_name, source, target, line in zip(*columns, edges.lines, strict=True):
         graph = graph_of.get(graph_name, -1)
         if graph < 0:
-            problems.append(
-                Problem(edges.file, f"graph '{graph_name}' is not in the table 'graphs'", line)
-            )
+            problems.append(_unlisted(edges, graph_name, line))
             continue
         for name in (source, target):
             if (graph, name) not in node_of:

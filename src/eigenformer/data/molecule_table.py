@@ -10,13 +10,14 @@ import numpy as np
 
 from eigenformer.config import ReadOptions
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.cells import is_missing
 from eigenformer.data.descriptors import columns, read
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import featurize_all
 from eigenformer.data.fields import Field
 from eigenformer.data.molecules import FEATURIZERS, MoleculeError, MoleculeGraph, molecule_fields
 from eigenformer.data.splits import read_split
-from eigenformer.data.tables import Rejected, is_missing, read_table
+from eigenformer.data.tables import Rejected, read_table
 from eigenformer.data.target_columns import TargetColumns
 from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.nearest import unknown

@@ -10,9 +10,10 @@ import numpy as np
 
 from eigenformer.config import ConfigError
 from eigenformer.data.archive import GraphArchive
+from eigenformer.data.cells import is_missing, parse_number, read_number
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.fields import Field
-from eigenformer.data.tables import Table, is_missing, parse_number, read_number
+from eigenformer.data.tables import Table
 from eigenformer.targets import NumberTarget, Target, infer_target, target_class
 from eigenformer.targets.base import TargetLevel
 

@@ -22,7 +22,9 @@ from eigenformer.data.descriptors import columns
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import follow_parent
 from eigenformer.data.molecules import MoleculeGraph
-from eigenformer.data.tables import LongRow, count_lines, open_rows, too_long
+from eigenformer.data.rows import BadRow
+from eigenformer.data.tables import open_rows
+from eigenformer.data.text_rows import count_lines
 from eigenformer.model_folder import weights_digest
 from eigenformer.models.ensemble import Ensemble
 from eigenformer.nearest import unknown
@@ -96,8 +98,8 @@ class RowPredictor:
         return replace(self, trained=replace(self.trained, model=model))
 
     def _graph(self, cells: list[str]) -> MoleculeGraph | str:
-        if isinstance(cells, LongRow):
-            return too_long(self.trained.limits)
+        if isinstance(cells, BadRow):
+            return cells.reason
         if not any(cell.strip() for cell in cells):
             return "the row is empty"
         if len(cells) != len(self.header):
@@ -135,7 +137,7 @@ def predict_table(
         reporter: Reports the progress.
     """
     reporter = reporter or Reporter()
-    with open_rows(path, trained.limits, keep_long=True) as table:
+    with open_rows(path, trained.limits, keep_bad=True) as table:
         header = table.header
         count = table.count
         if count is None:  # about as many: a cell may hold line breaks
