@@ -48,7 +48,7 @@ def test_exported_edges_may_be_many_or_none(edge_encoder):
         assert torch.allclose(program.module()(*tensors(data)), model(data), atol=2e-5)
 
 
-@pytest.mark.parametrize("backend", ["torch", "literal"])
+@pytest.mark.parametrize("backend", ["torch", pytest.param("literal", marks=pytest.mark.slow)])
 def test_compiled_model_gives_the_same_outputs_and_gradients(backend):
     batch = random_batch([5, 9, 9])
     options = {"node_potentials": 3, "local_branch": "gine", "filters": 4, "head_layers": 2}

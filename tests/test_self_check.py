@@ -15,6 +15,7 @@ def test_right_backends_agree() -> None:
     assert check.cases == 5
 
 
+@pytest.mark.slow
 def test_many_batches_agree() -> None:
     """As many as a fast machine takes in ten seconds."""
     (check,) = check_backends(["auto"], seconds=1e9)

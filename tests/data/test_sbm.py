@@ -114,6 +114,7 @@ def test_sizes_in_proportion():
         sbm.scaled_sizes(sbm.CLUSTER_SIZES, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pattern", "cluster"])
 def test_the_whole_benchmark_agrees_with_its_recipe(name):
     archive = {"pattern": sbm.pattern, "cluster": sbm.cluster}[name]()

@@ -22,7 +22,14 @@ _EXACT = [
 _TINY = ["--model.layers", "1", "--model.hidden_dim", "16", "--model.phi_width", "4"]
 
 
-@pytest.mark.parametrize("task", ["numbers", "with features", "weighted classes of nodes"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "with features",
+        pytest.param("numbers", marks=pytest.mark.slow),
+        pytest.param("weighted classes of nodes", marks=pytest.mark.slow),
+    ],
+)
 def test_two_processes_have_the_losses_of_one(table, tmp_path, task):
     data = [table, "--target", "weight", "--batch-size", "16"]
     if task == "with features":  # W_R has a bias without a gradient

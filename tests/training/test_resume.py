@@ -70,6 +70,7 @@ def test_killed_and_resumed_ends_with_the_same_bits(unstopped, table, tmp_path):
     assert summaries[0]["epochs"] == 12
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_a_run_of_an_older_version_goes_on_with_its_own_backend(unstopped, table, tmp_path):
     """When the backend was part of the model, ``config.yaml`` said so there."""

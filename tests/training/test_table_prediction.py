@@ -147,7 +147,7 @@ def test_damaged_and_exploding_files(
     (tmp_path / "half.csv.gz").write_bytes(table[: len(table) // 2])
     (tmp_path / "none.csv.gz").write_bytes(b"not packed")
     (tmp_path / "none.parquet").write_bytes(b"not Parquet")
-    (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"smiles\n" + b"\n" * 3_000_000))
+    (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"smiles\n" + b"\n" * 300_000))
     damaged, limit = "damaged gzip file", "--limits unpacked_bytes=NUMBER"
     for name, message in (
         ("half.csv.gz", damaged),
@@ -155,7 +155,7 @@ def test_damaged_and_exploding_files(
         ("none.parquet", "not a Parquet file"),
         ("bomb.csv.gz", limit),
     ):
-        out = ["--out", str(tmp_path / "p.csv"), "--limits", "unpacked_bytes=1M"]
+        out = ["--out", str(tmp_path / "p.csv"), "--limits", "unpacked_bytes=50k"]
         assert main(["predict", str(run), str(tmp_path / name), *out]) == 2
         assert message in capsys.readouterr().err
 
