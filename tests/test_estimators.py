@@ -143,6 +143,20 @@ def test_random_numbers_of_the_caller_are_left_alone():
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_a_graph_without_weight_is_not_learned():
+    """Every molecule is there twice, with two targets, of which one has no weight."""
+    smiles, targets = [*_SMILES, *_SMILES], np.repeat([1.0, 3.0], len(_SMILES))
+    model = _small(EigenformerRegressor, epochs=15, validation_fraction=0.0)
+    plain = model.fit(smiles, targets).predict(_SMILES).mean()
+    first = model.fit(smiles, targets, targets == 1.0).predict(_SMILES).mean()
+    second = model.fit(smiles, targets, 7 * (targets == 3.0)).predict(_SMILES).mean()
+    assert first < 1.5 < plain < 2.5 < second
+    with pytest.raises(ValueError, match="sample_weight: expected 2 numbers"):
+        model.fit(["CC", "CO"], [1.0, 2.0], [1.0])
+    with pytest.raises(ValueError, match="a weight is negative, infinite or not a number"):
+        model.fit(["CC", "CO"], [1.0, 2.0], [1.0, np.nan])
+
+
 def test_several_labels():
     labels = np.array([["N" in text, "O" in text] for text in _SMILES], dtype=float)
     labels[0, 1] = np.nan

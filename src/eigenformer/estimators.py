@@ -16,7 +16,7 @@ from eigenformer.data.batching import GraphDataset
 from eigenformer.data.checks import BEYOND_SINGLE
 from eigenformer.data.descriptors import SETS, columns
 from eigenformer.data.errors import DataError
-from eigenformer.data.fields import Field
+from eigenformer.data.fields import ROW_WEIGHT, Field
 from eigenformer.data.molecules import featurizer, molecule_archive
 from eigenformer.data.spectra import memory_spectra
 from eigenformer.data.splits import random_split
@@ -27,6 +27,7 @@ from eigenformer.nearest import unknown
 from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget, Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.in_memory import fit_in_memory
+from eigenformer.training.loading import weighted
 from eigenformer.training.planning import DEFAULT_PRESET, fit_training, fit_trunk, of_kind
 from eigenformer.training.starting import new_model
 from eigenformer.training.trainer import limited_threads
@@ -84,7 +85,7 @@ class _Estimator(BaseEstimator):
         tags.input_tags.string = True
         return tags
 
-    def _fit(self, X: Graphs, targets: np.ndarray, target: Target) -> None:
+    def _fit(self, X: Graphs, targets: np.ndarray, target: Target, weights: Any = None) -> None:
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(
                 f"validation_fraction: must be in [0, 1), got {self.validation_fraction}"
@@ -97,6 +98,12 @@ class _Estimator(BaseEstimator):
             seed = int(check_random_state(seed).randint(2**31 - 1))
         archive = archive.with_field("y", Field("graph", targets, targets.dtype))
         parts = self._parts(targets, int(seed))
+        if weights is not None:
+            values = np.asarray(weights, dtype=np.float32)
+            if values.shape != (len(archive),):
+                raise ValueError(f"sample_weight: expected {len(archive)} numbers")
+            archive = archive.with_field(ROW_WEIGHT, Field("graph", values, values.dtype))
+            archive = weighted(archive, parts[0])
         config = self._config(archive, target, len(parts[0]), int(seed))
         spectra = memory_spectra(archive) if config.model.needs.spectrum else None
         train, val = (GraphDataset(archive, spectra, indices=part) for part in parts)
@@ -205,10 +212,13 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
         limits: How large molecules, graphs and the model may be (default: the usual limits).
     """
 
-    def fit(self, X: Graphs, y: Any) -> EigenformerRegressor:
+    def fit(self, X: Graphs, y: Any, sample_weight: Any = None) -> EigenformerRegressor:
         """Trains on SMILES or PyG graphs.
 
-        ``y`` has shape ``[n]`` or ``[n, targets]``. Missing values are NaN.
+        Args:
+            X: SMILES or PyG graphs.
+            y: Numbers, of shape ``[n]`` or ``[n, targets]``. Missing values are NaN.
+            sample_weight: The weight of each graph in the training loss, of shape ``[n]``.
         """
         given = np.asarray(_some(y), dtype=np.float64)
         if given.ndim not in (1, 2):
@@ -226,7 +236,7 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
         if np.isnan(values).all(0).any():
             raise ValueError("y: a target has no known value")
         target = NumberTarget(num_outputs=values.shape[1]).fitted(values)
-        self._fit(X, values, target)
+        self._fit(X, values, target, sample_weight)
         return self
 
     def predict(self, X: Graphs) -> np.ndarray:
@@ -242,12 +252,18 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
     labels are 0 or 1, NaN if missing.
     """
 
-    def fit(self, X: Graphs, y: Any) -> EigenformerClassifier:
-        """Trains on SMILES or PyG graphs, and their classes ``[n]`` or labels ``[n, labels]``."""
+    def fit(self, X: Graphs, y: Any, sample_weight: Any = None) -> EigenformerClassifier:
+        """Trains on SMILES or PyG graphs.
+
+        Args:
+            X: SMILES or PyG graphs.
+            y: Classes ``[n]``, or labels ``[n, labels]``.
+            sample_weight: The weight of each graph in the training loss, of shape ``[n]``.
+        """
         classes = np.asarray(_some(y))
         self._labels = classes.ndim == 2
         if self._labels:
-            return self._fit_labels(X, classes)
+            return self._fit_labels(X, classes, sample_weight)
         if classes.ndim != 1:
             raise ValueError(
                 f"y: expected one class per graph, or a row of labels, got shape {classes.shape}"
@@ -258,10 +274,10 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
         if len(self.classes_) < 2:
             raise ValueError("y contains only one class")
         target = ClassTarget(num_outputs=len(self.classes_))
-        self._fit(X, numbers.reshape(-1).astype(np.int64), target)
+        self._fit(X, numbers.reshape(-1).astype(np.int64), target, sample_weight)
         return self
 
-    def _fit_labels(self, X: Graphs, labels: np.ndarray) -> EigenformerClassifier:
+    def _fit_labels(self, X: Graphs, labels: np.ndarray, weights: Any) -> EigenformerClassifier:
         values = labels.astype(np.float32)
         if not np.isin(values[~np.isnan(values)], (0, 1)).all():
             raise ValueError("y: several labels per graph must be 0, 1 or NaN")
@@ -269,7 +285,7 @@ class EigenformerClassifier(ClassifierMixin, _Estimator):
             raise ValueError("y: a label has no known value")
         self.classes_ = np.arange(values.shape[1])
         kind: Literal["binary", "multilabel"] = "multilabel" if values.shape[1] > 1 else "binary"
-        self._fit(X, values, LabelTarget(num_outputs=values.shape[1], kind=kind))
+        self._fit(X, values, LabelTarget(num_outputs=values.shape[1], kind=kind), weights)
         return self
 
     def predict(self, X: Graphs) -> np.ndarray:

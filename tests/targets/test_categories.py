@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch_geometric.data import Batch, Data
 
 from eigenformer.config import ConfigError
-from eigenformer.targets import ClassTarget, LabelTarget, make_target
+from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget, make_target
 from eigenformer.targets.categories import class_weights
 
 NAN = float("nan")
@@ -144,3 +145,35 @@ def test_wrong_nodes():
     assert not len(LabelTarget().wrong(predictions, targets))
     classes = ClassTarget(level="node", num_outputs=2)
     assert classes.wrong(np.array([[0.1, 0.9], [0.8, 0.2]]), np.array([0, 0])).tolist() == [0]
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+@pytest.mark.parametrize("kind", ["multiclass", "multilabel", "regression"])
+def test_rows_have_weights(kind, level):
+    """The weighted sum of the losses of single rows. Weights do not change what is counted."""
+    rows, weights = 7, torch.tensor([0.0, 1.0, 2.5, 1.0, 0.5, 3.0, 1.0])
+    target = {
+        "multiclass": ClassTarget(level, num_outputs=3),
+        "multilabel": LabelTarget(level, num_outputs=3, kind="multilabel"),
+        "regression": NumberTarget(level, num_outputs=3),
+    }[kind]
+    predictions = torch.randn(rows, 3)
+    values = (
+        torch.randint(3, (rows,)) if kind == "multiclass" else (torch.rand(rows, 3) > 0.5) * 1.0
+    )
+    sums, counts = target.loss_sums(predictions, values, weights)
+    alone = [target.loss_sums(predictions[i : i + 1], values[i : i + 1]) for i in range(rows)]
+    expected = sum(w * row for w, (row, _) in zip(weights, alone, strict=True))
+    torch.testing.assert_close(sums, expected)
+    assert counts.tolist() == sum(count for _, count in alone).tolist()
+    assert counts.tolist() == target.loss_sums(predictions, values)[1].tolist()
+
+
+def test_nodes_have_the_weight_of_their_graph():
+    batch = Batch.from_data_list(
+        [Data(num_nodes=n, row_weight=torch.tensor([w])) for n, w in ((2, 0.5), (3, 2.0))]
+    )
+    assert NumberTarget("graph").row_weights(batch).tolist() == [0.5, 2.0]
+    assert NumberTarget("node").row_weights(batch).tolist() == [0.5, 0.5, 2.0, 2.0, 2.0]
+    del batch.row_weight
+    assert NumberTarget("node").row_weights(batch) is None

@@ -18,6 +18,7 @@ from eigenformer.model_folder import read_card
 from eigenformer.pages import report_page
 from eigenformer.pages.predictions import prediction_html
 from eigenformer.targets import KINDS, NumberTarget, Target
+from eigenformer.targets.base import weigh
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training import plan, start_run
 from eigenformer.training.prediction import predict_file
@@ -34,13 +35,13 @@ class MeanVarianceTarget(NumberTarget):
     def width(self):
         return 2 * self.num_outputs
 
-    def loss_sums(self, predictions, targets):
+    def loss_sums(self, predictions, targets, weights=None):
         targets = self.standardise(targets)
         known = self.known(targets)
         mean, log_variance = predictions.split(self.num_outputs, 1)
-        pair, variance = (mean[known], targets[known]), log_variance[known].exp()
+        pair, variance = (mean, targets.nan_to_num()), log_variance.exp()
         losses = F.gaussian_nll_loss(*pair, variance, reduction="none")
-        return losses.sum().view(1), known.sum().view(1)
+        return weigh(losses * known, weights).sum().view(1), known.sum().view(1)
 
     def in_units(self, predictions):
         mean, log_variance = predictions.split(self.num_outputs, 1)

@@ -201,6 +201,9 @@ def add_reading(own: argparse._ArgumentGroup) -> None:
         "--split-column", metavar="COLUMN", help="column with train, val or test for each row"
     )
     own.add_argument(
+        "--weight-column", metavar="COLUMN", help="column with the weight of each row in training"
+    )
+    own.add_argument(
         "--fractions",
         nargs=3,
         type=float,

@@ -26,6 +26,7 @@ class ReadOptions(Settings):
         targets: Columns to predict, from the table of molecules, ``graphs`` or ``nodes``.
         identifier: Column with unique values that name the molecules, in tables of molecules.
         split_column: Column that contains ``train``, ``val`` or ``test``, in tables.
+        weight_column: Column with the weight of each row in the training loss, in tables.
         task: Kind of the targets: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
             None to infer it from their values.
         featurizer: How molecules become graphs: ``molecule``, ``ogb`` or ``zinc``; None for
@@ -41,6 +42,7 @@ class ReadOptions(Settings):
     targets: tuple[str, ...] = ()
     identifier: str | None = None
     split_column: str | None = None
+    weight_column: str | None = None
     task: str | None = None
     featurizer: str | None = None
     undirected: bool = False
@@ -55,6 +57,8 @@ class ReadOptions(Settings):
         for name in self.descriptors:
             if name in (*self.targets, self.smiles, self.identifier, self.split_column):
                 raise ConfigError(f"descriptors: '{name}' is used otherwise")
+        if self.weight_column in (*self.targets, *self.descriptors, self.smiles):
+            raise ConfigError(f"weight_column: '{self.weight_column}' is used otherwise")
         for name in self.targets:
             if name in self.ignored_columns:
                 raise ConfigError(f"ignored_columns: '{name}' is a target")
@@ -112,6 +116,7 @@ class OwnData(ReadOptions, SplitOptions):
         targets: Columns to predict, from the table of molecules, ``graphs`` or ``nodes``.
         identifier: Column with unique values that name the molecules, in tables of molecules.
         split_column: Column that contains ``train``, ``val`` or ``test``, in tables.
+        weight_column: Column with the weight of each row in the training loss, in tables.
         task: Kind of the targets: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
             None to infer it from their values.
         metric: Metric that selects the best epoch: ``mae``, ``rmse``, ``r2``, ``accuracy``,

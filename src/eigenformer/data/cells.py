@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from eigenformer.data.errors import DataError
 
@@ -11,6 +13,15 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 
 _WORDS = {"true": 1.0, "false": 0.0}
 _LARGEST = 3.4028234663852886e38  # the largest number in single precision
+
+
+@contextmanager
+def named(column: str) -> Iterator[None]:
+    """Adds the name of the column to an error."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{column}: {error}") from None
 
 
 def is_missing(cell: str) -> bool:
@@ -37,6 +48,14 @@ def read_number(cell: str) -> float:
         raise DataError(f"'{cell}' is not {'a number' if math.isnan(value) else 'finite'}")
     if abs(value) > _LARGEST:
         raise DataError(f"'{cell}' exceeds single precision, at most 3.4e38")
+    return value
+
+
+def read_weight(cell: str) -> float:
+    """Returns the weight in a cell. Raises an error if it is not a number, or negative."""
+    value = read_number(cell)
+    if value < 0:
+        raise DataError(f"'{cell}' is negative, but a weight is not")
     return value
 
 

@@ -17,6 +17,9 @@ Level = Literal["node", "edge", "graph"]
 SPLITS = ("train", "val", "test")
 NO_SPLIT = 255
 
+ROW_WEIGHT = "row_weight"
+"""The attribute of graphs with their weight in the training loss."""
+
 _INTEGERS = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32)
 
 

@@ -21,12 +21,14 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.cells import (
     is_missing,
     is_whole,
+    named,
     parse_number,
     read_number,
+    read_weight,
     read_whole,
 )
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.fields import Field, Level
+from eigenformer.data.fields import ROW_WEIGHT, Field, Level
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import SUFFIXES, Rejected, Table, read_table
 from eigenformer.data.target_columns import TargetColumns
@@ -169,6 +171,8 @@ def _archive(
     if options.undirected:
         ends, counts, fields = _both_ways(ends, counts, fields)
     table, rows = (nodes, order) if level == "node" else (graphs, np.arange(len(graphs)))
+    if options.weight_column is not None:
+        fields[ROW_WEIGHT] = _weights(graphs, options.weight_column)
     wanted, target = TargetColumns(table, options.targets, options.task), None
     if options.targets:
         values = _read_rows(table, wanted.read)
@@ -312,15 +316,19 @@ def _features(table: Table, order: np.ndarray, names: list[str], level: Level) -
     return Field(level, values[order], dtype)
 
 
+def _weights(graphs: Table, name: str) -> Field:
+    cells = graphs.column(name)
+    values = _read_rows(graphs, lambda index: _named(name, read_weight, cells[index]))
+    return Field("graph", values.astype(np.float32), np.dtype(np.float32))
+
+
 def _named(name: str, read: Callable[[str], float], cell: str) -> float:
-    try:
+    with named(name):
         return read(cell)
-    except DataError as error:
-        raise DataError(f"{name}: {error}") from None
 
 
 def _read_rows(
-    table: Table, read: Callable[[int], list[float]], dtype: np.dtype | None = None
+    table: Table, read: Callable[[int], list[float] | float], dtype: np.dtype | None = None
 ) -> np.ndarray:
     """Returns the values of all rows; ``read`` gets the index of a row.
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from eigenformer.config import ReadOptions
 from eigenformer.data.archive import GraphArchive
-from eigenformer.data.cells import is_missing
+from eigenformer.data.cells import is_missing, named, read_weight
 from eigenformer.data.descriptors import columns, read
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import featurize_all
-from eigenformer.data.fields import Field
+from eigenformer.data.fields import ROW_WEIGHT, Field
 from eigenformer.data.molecules import FEATURIZERS, MoleculeError, MoleculeGraph, molecule_fields
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import Rejected, read_table
@@ -39,6 +39,7 @@ class _Row:
     name: str
     targets: list[float]
     split: str | None
+    weight: float
 
 
 def read_molecule_table(
@@ -55,7 +56,7 @@ def read_molecule_table(
     if options.smiles not in table.columns:
         reason = unknown(f"column '{options.smiles}'", options.smiles, table.columns)
         raise DataError(Problem(table.file, f"{reason}; choose one with --smiles", 1))
-    for name in (options.identifier, options.split_column):
+    for name in (options.identifier, options.split_column, options.weight_column):
         if name is not None:
             table.column(name)
     targets = TargetColumns(table, options.targets, options.task)
@@ -75,8 +76,9 @@ def read_molecule_table(
                 raise graph
             graph = with_columns(graph, cells, options.descriptors)
             values, split = targets.read(index), _split(cells, options)
+            weight = _weight(cells, options)
             name = _name(cells, line, names, options)
-            rows.append(_Row(graph, smiles[index].strip(), name, values, split))
+            rows.append(_Row(graph, smiles[index].strip(), name, values, split, weight))
         except DataError as error:
             rejected.append(Rejected(Problem(table.file, str(error), line), cells))
     rejected.sort(key=lambda item: item.problem.line or 0)
@@ -102,6 +104,9 @@ def _archive(
     if options.targets:
         values = np.array([row.targets for row in rows])
         packed["fields"]["y"], target = targets.field(values, "graph")
+    if options.weight_column is not None:
+        weights = np.array([row.weight for row in rows], dtype=np.float32)
+        packed["fields"][ROW_WEIGHT] = Field("graph", weights, weights.dtype)
     if options.identifier is not None:
         packed["fields"]["smiles"] = Field.of_texts([row.smiles for row in rows])
     aside = [
@@ -121,6 +126,13 @@ def _split(cells: dict[str, str], options: ReadOptions) -> str | None:
     if options.split_column is None or is_missing(cells[options.split_column]):
         return None
     return read_split(cells[options.split_column])
+
+
+def _weight(cells: dict[str, str], options: ReadOptions) -> float:
+    if options.weight_column is None:
+        return 1.0
+    with named(options.weight_column):
+        return read_weight(cells[options.weight_column])
 
 
 def _name(cells: dict[str, str], line: int, seen: dict[str, int], options: ReadOptions) -> str:

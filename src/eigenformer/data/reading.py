@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Form = Literal["molecules", "tables", "graphs", "pictures", "archive"]
 """The supported forms of graphs."""
 
-_TABLE = frozenset({"targets", "split_column", "task"})
+_TABLE = frozenset({"targets", "split_column", "weight_column", "task"})
 # The reading options that each form uses. All forms except archives can also be split.
 _USED: dict[Form, frozenset[str]] = {
     "molecules": _TABLE | {"smiles", "identifier", "featurizer", "descriptors"},

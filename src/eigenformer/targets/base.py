@@ -234,7 +234,9 @@ class Target(Settings):
         """The number of entries in each tensor of :meth:`loss_sums`."""
         return 1
 
-    def loss_sums(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def loss_sums(
+        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Returns the sum of the losses over the known targets, and the number of known targets.
 
         Both can be added over batches and processes. See :meth:`mean_loss`.
@@ -242,8 +244,17 @@ class Target(Settings):
         Args:
             predictions: The model's outputs ``[rows, width]``, in single precision or better.
             targets: The targets as returned by :meth:`read`.
+            weights: The weight of each row's loss, ``[rows]``, with a mean of about 1; None for 1.
         """
         raise NotImplementedError
+
+    def row_weights(self, batch: Data) -> Tensor | None:
+        """Returns the weights of the rows of a batch, ``[rows]``; None if all rows weigh the same.
+
+        The attribute ``row_weight`` has one weight per graph.
+        """
+        weights = getattr(batch, "row_weight", None)
+        return weights[batch.batch] if weights is not None and self.of_nodes else weights
 
     def mean_loss(self, sums: Tensor, counts: Tensor) -> Tensor:
         """Returns the loss of a batch, given its :meth:`loss_sums`.
@@ -377,6 +388,13 @@ class Target(Settings):
         pairs = [f"{name} {value}" for name, value in zip(self.shown_names, shown, strict=True)]
         more = "" if len(pairs) <= MOST_SHOWN else ", …"
         return ", ".join(pairs[:MOST_SHOWN]) + more
+
+
+def weigh(losses: Tensor, weights: Tensor | None) -> Tensor:
+    """Returns the losses ``[rows]`` or ``[rows, *]``, multiplied by the weights of their rows."""
+    if weights is None:
+        return losses
+    return losses * weights.to(losses.dtype).view(-1, *[1] * (losses.dim() - 1))
 
 
 def show_number(value: float) -> str:

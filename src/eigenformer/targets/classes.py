@@ -12,7 +12,7 @@ from typing_extensions import Self
 
 from eigenformer.config import ConfigError
 from eigenformer.nearest import unknown
-from eigenformer.targets.base import Target, TargetLevel, show_share
+from eigenformer.targets.base import Target, TargetLevel, show_share, weigh
 from eigenformer.targets.categories import OF_RANKS, CategoryTarget, class_weights
 
 if TYPE_CHECKING:
@@ -94,13 +94,15 @@ class ClassTarget(CategoryTarget):
         targets = self.as_tensor(torch.from_numpy(np.array(values)))
         return torch.bincount(targets[targets >= 0], minlength=self.num_outputs).double()
 
-    def loss_sums(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def loss_sums(
+        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         import torch.nn.functional as F
 
         known = self.known(targets)
         classes = targets.clamp(min=0)
         losses = F.cross_entropy(predictions, classes, reduction="none")
-        return self.class_sums(losses, classes, known)
+        return self.class_sums(weigh(losses, weights), classes, known)
 
     def total_weight(self, weights: Tensor, counts: Tensor) -> Tensor:
         return (weights * counts).sum()  # PyTorch's weighted cross-entropy is a weighted mean

@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import Self
 
 from eigenformer.config import ConfigError
-from eigenformer.targets.base import TargetLevel
+from eigenformer.targets.base import TargetLevel, weigh
 from eigenformer.targets.categories import OF_RANKS, CategoryTarget
 
 if TYPE_CHECKING:
@@ -75,13 +75,15 @@ class LabelTarget(CategoryTarget):
         yes = targets.double().nansum(0)
         return yes, (~targets.isnan()).sum(0) - yes
 
-    def loss_sums(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def loss_sums(
+        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         import torch.nn.functional as F
 
         known = self.known(targets)
         labels = targets.nan_to_num().clamp(min=0).to(predictions.dtype)
         losses = F.binary_cross_entropy_with_logits(predictions, labels, reduction="none")
-        return self.class_sums(losses, labels.long(), known)
+        return self.class_sums(weigh(losses, weights), labels.long(), known)
 
     def total_weight(self, weights: Tensor, counts: Tensor) -> Tensor:
         return counts.sum()  # PyTorch's weighted binary cross-entropy is a plain mean

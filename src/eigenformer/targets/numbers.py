@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from eigenformer.config import ConfigError
 from eigenformer.options import Loss
-from eigenformer.targets.base import Target
+from eigenformer.targets.base import Target, weigh
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -140,13 +140,15 @@ class NumberTarget(Target):
         constant[: self.num_outputs] = known.double().nanmean(0)
         return constant
 
-    def loss_sums(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def loss_sums(
+        self, predictions: Tensor, targets: Tensor, weights: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         targets = self.standardise(targets)
         known = self.known(targets)
         # A mask, not a selection, whose size a GPU would have to tell the CPU.
         errors = predictions - targets.nan_to_num().to(predictions.dtype)
         losses = self._losses(errors).where(known, errors.new_zeros(()))
-        return losses.sum().view(1), known.sum().view(1)
+        return weigh(losses, weights).sum().view(1), known.sum().view(1)
 
     def _losses(self, errors: Tensor) -> Tensor:
         if self.loss == "l1":

@@ -22,7 +22,7 @@ from eigenformer.data.archive import GraphArchive, is_archive
 from eigenformer.data.batching import GraphDataset
 from eigenformer.data.benchmarks import BENCHMARKS, benchmark
 from eigenformer.data.errors import DataError, Problem, placed
-from eigenformer.data.fields import NO_SPLIT, SPLITS, narrow, packed_rows
+from eigenformer.data.fields import NO_SPLIT, ROW_WEIGHT, SPLITS, Field, narrow, packed_rows
 from eigenformer.data.molecules import FEATURIZERS
 from eigenformer.data.preparation import Prepared, prepare, prepare_own
 from eigenformer.data.spectra import Spectra
@@ -35,7 +35,7 @@ from eigenformer.nearest import unknown
 from eigenformer.targets import Target
 
 _SHOWN = 20
-_SEEN = ("x", "edge_attr", "descriptors", "y")
+_SEEN = ("x", "edge_attr", "descriptors", "y", ROW_WEIGHT)
 """The fields that a model is trained on, apart from what is computed from the structure."""
 
 
@@ -143,10 +143,28 @@ def load_data(
     splits = {name: np.flatnonzero(usable & (archive.split == i)) for i, name in enumerate(SPLITS)}
     if config.limit is not None:
         splits = {name: graphs[: config.limit] for name, graphs in splits.items()}
+    archive = weighted(archive, splits["train"])
     expected = input_format(config, archive)
     return TrainingData(
         config.name, archive, prepared.spectra, target, splits, expected, workspace.limits
     )
+
+
+def weighted(archive: GraphArchive, graphs: np.ndarray) -> GraphArchive:
+    """Returns the archive with weights of rows, if it has any, whose mean over ``graphs`` is 1."""
+    field = archive.fields.get(ROW_WEIGHT)
+    if field is None or not len(graphs):
+        return archive
+    if field.level != "graph" or field.is_text or field.values.size != len(archive):
+        raise DataError(f"{ROW_WEIGHT}: expected one number per graph")
+    weights = field.values.reshape(-1).astype(np.float64)
+    if not np.isfinite(weights).all() or weights.min() < 0:
+        raise DataError(f"{ROW_WEIGHT}: a weight is negative, infinite or not a number")
+    mean = weights[graphs].mean()
+    if not mean:
+        raise DataError(f"{ROW_WEIGHT}: all graphs of the training set have the weight 0")
+    scaled = (weights / mean).astype(np.float32)
+    return archive.with_field(ROW_WEIGHT, Field("graph", scaled, scaled.dtype))
 
 
 def input_format(config: DataConfig, archive: GraphArchive) -> InputFormat:

@@ -157,7 +157,8 @@ class TrainingModule(pl.LightningModule):
             with torch.autocast(self.device.type, enabled=False):
                 predictions = self.validated(batch)
         predictions, targets = full_precision(predictions), self.target.read(batch)
-        sums, counts = self.target.loss_sums(predictions, targets)
+        weights = self.target.row_weights(batch) if split == "train" else None
+        sums, counts = self.target.loss_sums(predictions, targets, weights)
         self._loss(split).update(sums, counts)
         self._score(split).update(predictions, targets)
         return sums, counts
