@@ -27,8 +27,9 @@ class ReadOptions(Settings):
         identifier: Column with unique values that name the molecules, in tables of molecules.
         split_column: Column that contains ``train``, ``val`` or ``test``, in tables.
         weight_column: Column with the weight of each row in the training loss, in tables.
-        task: Kind of the targets: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
-            None to infer it from their values.
+        task: Kind of the targets: ``regression``, ``gaussian`` (numbers, each with its
+            uncertainty), ``binary``, ``multiclass`` or ``multilabel``; None to infer it from their
+            values.
         featurizer: How molecules become graphs: ``molecule``, ``ogb`` or ``zinc``; None for
             ``molecule`` in tables, and for other graphs if they are not known to be molecules.
         undirected: Whether edges go both ways even if they are listed in one direction, in plain
@@ -117,8 +118,9 @@ class OwnData(ReadOptions, SplitOptions):
         identifier: Column with unique values that name the molecules, in tables of molecules.
         split_column: Column that contains ``train``, ``val`` or ``test``, in tables.
         weight_column: Column with the weight of each row in the training loss, in tables.
-        task: Kind of the targets: ``regression``, ``binary``, ``multiclass`` or ``multilabel``;
-            None to infer it from their values.
+        task: Kind of the targets: ``regression``, ``gaussian`` (numbers, each with its
+            uncertainty), ``binary``, ``multiclass`` or ``multilabel``; None to infer it from their
+            values.
         metric: Metric that selects the best epoch: ``mae``, ``rmse``, ``r2``, ``accuracy``,
             ``weighted_accuracy``, ``f1``, ``auroc`` or ``average_precision``; None for the usual
             metric of the task.

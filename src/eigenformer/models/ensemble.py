@@ -50,7 +50,7 @@ class Ensemble(Model):
 
     def combined(self, each: Tensor) -> Tensor:
         """Returns the mean of the members' predictions, as an output of the first target."""
-        return self.targets[0].from_units(each.mean(0))
+        return self.targets[0].from_units(self.targets[0].mixed(each))
 
     def check(self, batch: Data) -> Data:
         """Checks a batch once for all members."""

@@ -13,6 +13,7 @@ from eigenformer.nearest import unknown
 from eigenformer.targets.base import LOWER_IS_BETTER, Target, TargetLevel
 from eigenformer.targets.calibration import Calibration
 from eigenformer.targets.classes import ClassTarget
+from eigenformer.targets.gaussian import GaussianTarget
 from eigenformer.targets.labels import LabelTarget, are_labels
 from eigenformer.targets.numbers import NumberTarget
 
@@ -21,6 +22,7 @@ __all__ = [
     "LOWER_IS_BETTER",
     "Calibration",
     "ClassTarget",
+    "GaussianTarget",
     "LabelTarget",
     "NumberTarget",
     "Target",
@@ -30,7 +32,7 @@ __all__ = [
     "target_class",
 ]
 
-KnownTarget = NumberTarget | ClassTarget | LabelTarget
+KnownTarget = NumberTarget | GaussianTarget | ClassTarget | LabelTarget
 """All kinds of targets. Add a new kind here."""
 
 KINDS: dict[str, type[Target]] = kinds_of(get_args(KnownTarget))  # type: ignore[assignment]

@@ -280,6 +280,10 @@ class Target(Settings):
         """Converts predictions in units back to model outputs: the inverse of :meth:`in_units`."""
         raise NotImplementedError
 
+    def mixed(self, each: Tensor) -> Tensor:
+        """Returns the common prediction of several models in units, ``[models, rows, *]``."""
+        return each.mean(0)
+
     def error(self, predictions: Tensor, targets: Tensor) -> float:
         """Returns the error of the prediction for one graph, in units.
 
