@@ -53,7 +53,7 @@ def remove_leftovers_of(path: Path) -> None:
     """Removes the temporary files that killed processes of this machine left behind for a file."""
     for name in glob.glob(f".{glob.escape(path.name)}~*", root_dir=path.parent):
         found = _TEMPORARY.fullmatch(name)
-        if found and found["host"] == _host() and not _is_running(int(found["process"])):
+        if found and found["host"] == _host() and not is_running(int(found["process"])):
             (path.parent / name).unlink(missing_ok=True)
 
 
@@ -78,7 +78,8 @@ def _host() -> str:
     return re.sub(r"[^\w.-]", "", platform.node())
 
 
-def _is_running(process: int) -> bool:
+def is_running(process: int) -> bool:
+    """Whether a process of this machine is running, as far as can be told."""
     if os.name != "posix":  # elsewhere, signal 0 would end the process
         return True
     try:

@@ -19,6 +19,7 @@ from eigenformer.config import ConfigError, merge
 from eigenformer.data.workspace import Workspace
 from eigenformer.experiments.search_space import Parameter, nested, searched
 from eigenformer.experiments.sweep import end_with_parent, finish_run, messages_beside
+from eigenformer.files import is_running
 from eigenformer.pools import HERE, Pool
 from eigenformer.reporting import SilentReporter, TerminalReporter
 from eigenformer.targets import Target
@@ -195,23 +196,12 @@ def _revive(study: Any) -> None:
 
     for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
         process = trial.user_attrs.get("process")
-        if trial.user_attrs.get("host") != platform.node() or _is_alive(process):
+        elsewhere = trial.user_attrs.get("host") != platform.node()
+        if elsewhere or (process is not None and is_running(process)):
             continue
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         first = trial.user_attrs.get(_RESUMES, trial.number)
         study.enqueue_trial(trial.params, user_attrs={_RESUMES: first})
-
-
-def _is_alive(process: int | None) -> bool:
-    if process is None:
-        return False
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _is_resumed(trial: Any, trials: list[Any]) -> bool:
