@@ -27,7 +27,7 @@ from eigenformer.nearest import unknown
 from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget, Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.in_memory import fit_in_memory
-from eigenformer.training.loading import weighted
+from eigenformer.training.loading import has_weight, weighted
 from eigenformer.training.planning import DEFAULT_PRESET, fit_training, fit_trunk, of_kind
 from eigenformer.training.starting import new_model
 from eigenformer.training.trainer import limited_threads
@@ -104,6 +104,8 @@ class _Estimator(BaseEstimator):
                 raise ValueError(f"sample_weight: expected {len(archive)} numbers")
             archive = archive.with_field(ROW_WEIGHT, Field("graph", values, values.dtype))
             archive = weighted(archive, parts[0])
+            there = has_weight(archive)
+            parts, target = (parts[0][there[parts[0]]], parts[1]), target.fitted(targets[there])
         config = self._config(archive, target, len(parts[0]), int(seed))
         spectra = memory_spectra(archive) if config.model.needs.spectrum else None
         train, val = (GraphDataset(archive, spectra, indices=part) for part in parts)

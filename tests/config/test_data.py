@@ -9,6 +9,7 @@ import pytest
 from eigenformer.config import (
     BenchmarkData,
     ConfigError,
+    InputFormat,
     OwnData,
     ReadOptions,
     RunConfig,
@@ -111,3 +112,8 @@ def test_own_data_says_how_it_is_read_and_split() -> None:
     shared = {f.name: f.type for f in fields(OwnData)}
     for field in fields(BenchmarkData):  # one name, one type: options are made from them
         assert field.name == "kind" or shared.get(field.name, field.type) == field.type
+
+
+def test_the_input_of_a_model_has_frequencies():
+    with pytest.raises(ConfigError, match="num_frequencies: must be at least 1, got -1"):
+        InputFormat.from_dict({"num_frequencies": -1})

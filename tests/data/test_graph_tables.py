@@ -25,6 +25,16 @@ def write(tmp_path):
     return write
 
 
+def test_features_that_single_precision_cannot_tell_apart(write):
+    nodes = NODES.replace("0.5", "100000000.001").replace("1.5", "100000000.2")
+    for size in ("2.5", "3.5", ",4,"):
+        nodes = nodes.replace(size, ",100000000.3," if "," in size else "100000000.3")
+    with pytest.raises(
+        DataError, match=r"nodes.csv, line 1: column 'size': all values are equal in"
+    ):
+        read_own(write(nodes=nodes), ReadOptions(targets=("y",)))
+
+
 def test_targets_of_graphs(write):
     archive = read_own(write(), ReadOptions(targets=("y",), split_column="part")).archive
     a, b = archive

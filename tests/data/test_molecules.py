@@ -119,6 +119,9 @@ def test_atoms_stay_in_the_order_they_are_written():
     [
         ("", "the SMILES is empty"),
         ("  ", "the SMILES is empty"),
+        ("CC\u200b", r"'CC\\u200b': a SMILES has only letters, digits and signs of ASCII"),
+        ("\ufeffCC", "only letters, digits and signs"),
+        ("CC\x01", "only letters, digits and signs"),
         ("xyz", "'xyz': invalid SMILES"),
         ("C1CC", "'C1CC': invalid SMILES"),
         ("c1cccc1", "kekulize"),

@@ -43,8 +43,11 @@ def test_limits_of_parquet(tmp_path):
     with pytest.raises(DataError, match=r"t.parquet: bytes of text: .* --limits text_bytes"):
         read_table(path, limits=Limits(text_bytes=3))
     parquet.write_table(arrow.table({"day": arrow.array([10**8], arrow.date32())}), path)
-    with pytest.raises(DataError, match="t.parquet: column 'day': "):
+    with pytest.raises(DataError, match="t.parquet, line 2: column 'day': "):
         read_table(path)
+    fine = arrow.array([1], arrow.timestamp("ns"))  # finer than Python's
+    parquet.write_table(arrow.table({"time": fine}), path)
+    assert read_table(path).columns["time"] == ["1970-01-01 00:00:00.000000001"]
 
 
 def test_a_column_of_parquet_whose_name_is_not_utf8(tmp_path):

@@ -37,6 +37,34 @@ def test_rows_that_cannot_be_read_keep_their_place(tmp_path, data, cells, bad):
         read_table(path, limits=Limits(cell_length=100))
 
 
+def test_two_open_quotes_do_not_swallow_the_rows_between_them(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('a,b,c\n1,2,"5 in\n3,4,5\n6,7,6"\n8,9,"two\nlines, of one cell"\n')
+    first, second, third, last = _rows(path)
+    assert "line 2: a quote is not closed: the cell goes on to line 4" in f"line 2: {first[2]}"
+    assert [row[0] for row in (first, second, third, last)] == [2, 3, 4, 5]
+    assert second[1:] == (["3", "4", "5"], "")
+    assert third[1:] == (["6", "7", '6"'], "")
+    assert last[1:] == (["8", "9", "two\nlines, of one cell"], "")
+    with pytest.raises(DataError, match="line 2: a quote is not closed"):
+        read_table(path)
+
+
+def test_lines_that_end_as_on_old_machines(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a,b\r1,2\r3," + b"x" * 400 + b"\r5,6\r7,8\r")
+    rows = _rows(path, cell_length=20)
+    assert [row for _, row, _ in rows] == [["1", "2"], ["3", ""], ["5", "6"], ["7", "8"]]
+    assert [bool(reason) for _, _, reason in rows] == [False, True, False, False]
+
+
+def test_a_bad_row_without_any_text_keeps_its_place(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n" + "x" * 50 + "\n2\n")
+    table = read_table(path, limits=Limits(cell_length=20), keep_bad=True)
+    assert [row.problem.line for row in table.ragged] == [3]
+
+
 def test_a_line_is_never_cut_in_silence(tmp_path):
     """Only the beginning of a line that is too long is read: its last cell would be another."""
     path = tmp_path / "t.csv"

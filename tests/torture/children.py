@@ -58,11 +58,15 @@ class Clock:
 def fork(arguments: Sequence[str], log: Path, clock: Clock | None = None) -> int:
     """Runs a command in a forked process that writes to ``log``, and returns its number."""
     sys.stdout.flush()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # until the child can handle them
     process = os.fork()
     if process:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
         return process
-    for number in (signal.SIGINT, signal.SIGTERM):  # the first moments, as in a new process
+    for number in numbers:  # the first moments, as in a new process
         signal.signal(number, lambda *_: os._exit(130))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     code = 70
     try:
         handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -43,3 +43,7 @@ def test_attributes_that_no_model_sees_are_named():
     for graph in graphs:
         del graph.pos
     assert unused_fields(GraphArchive.from_data_list(graphs)) == ""
+    for graph in graphs:
+        graph.row_weight, graph.u = torch.ones(1), torch.ones(1, 5)
+    told = unused_fields(GraphArchive.from_data_list(graphs))
+    assert told == "attributes of whole graphs are not used: 'u'"

@@ -278,23 +278,80 @@ def test_a_bad_graph_of_tables_keeps_its_place(tables, tmp_path):
     )
 
 
-def test_lines_of_no_graph_and_names_of_two_are_told_in_the_output(tables, tmp_path):
+def test_names_of_two_graphs_and_open_quotes_are_told_in_the_output(tables, tmp_path):
     graphs: dict[str, list[object]] = {"a": [1.0, 2.0], "b": [1.0], "c": [2.0], "d": [0.5]}
     new = tmp_path / "new"
-    _write_tables(new, graphs, "z,0,1\n")
+    _write_tables(new, graphs)
     with (new / "graphs.csv").open("a") as stream:
         stream.write('b,1\ne,"2\n')
     with (new / "nodes.csv").open("a") as stream:
-        stream.write('y,0,1.0\nd,"1\n')
+        stream.write('d,"1\n')
     rows = _predicted(tables, new, tmp_path)
     told = {row["graph"]: row["reason"] for row in rows}
-    assert [row["graph"] for row in rows] == ["a", "b", "c", "d", "b", "e", "y", "z"]
-    assert [bool(row["predicted_y"]) for row in rows] == [True, False, True, *[False] * 5]
+    assert [row["graph"] for row in rows] == ["a", "b", "c", "d", "b", "e"]
+    assert [bool(row["predicted_y"]) for row in rows] == [True, False, True, *[False] * 3]
     assert "graphs.csv, line 6: graph 'b' appears twice" in told["b"]
-    assert "nodes.csv, line 8: a quote is not closed" in told["d"]
+    assert "nodes.csv, line 7: a quote is not closed" in told["d"]
     assert "graphs.csv, line 7: a quote is not closed" in told["e"]
-    assert "nodes.csv, line 7: graph 'y' is not in the table 'graphs'" in told["y"]
-    assert "edges.csv, line 3: graph 'z' is not in the table 'graphs'" in told["z"]
+
+
+@pytest.mark.parametrize("line", ['"a,0,1', "a\udcff,0,1", "a\t0\t1", "z,0,1"])
+def test_a_line_of_an_unknown_graph_ends_it(tables, tmp_path, capsys, line):
+    """Some graph lacks the line. Its prediction would be wrong."""
+    _write_tables(tmp_path / "new", {"a": [1.0, 2.0], "b": [1.0, 2.0]})
+    file = tmp_path / "new" / "edges.csv"
+    text = file.read_text().replace("a,0,1", line)
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    command = ["predict", str(tables), str(tmp_path / "new"), "--out", str(tmp_path / "p.csv")]
+    assert main(command) == 2
+    assert "edges.csv, line 2: " in capsys.readouterr().err
+
+
+def test_two_open_quotes_swallow_no_graph(tables, tmp_path):
+    _write_tables(tmp_path / "new", {"a": [1.0, 2.0], "b": [1.0, 2.0], "c": [1.0, 2.0]})
+    file = tmp_path / "new" / "nodes.csv"
+    text = file.read_text().replace("a,1,2.0", 'a,1,"2.0').replace("b,1,2.0", 'b,1,2.0"')
+    file.write_text(text)
+    rows = _predicted(tables, tmp_path / "new", tmp_path)
+    assert [bool(row["predicted_y"]) for row in rows] == [False, False, True]
+    assert "line 3: a quote is not closed: the cell goes on to line 5" in rows[0]["reason"]
+    assert "line 5: f: '2.0\"' is not a number" in rows[1]["reason"]
+
+
+def test_graphs_beyond_the_limit_keep_their_place(tables, tmp_path, capsys):
+    _write_tables(tmp_path / "new", {"a": [1.0, 2.0], "b": [1.0, 2.0, 3.0], "c": [1.0]})
+    command = ["predict", str(tables), str(tmp_path / "new"), "--out", str(tmp_path / "p.csv")]
+    assert main([*command, "--limits", "nodes=2"]) == 0
+    reasons = [row["reason"] for row in read_rows(tmp_path / "p.csv")]
+    assert [bool(reason) for reason in reasons] == [False, True, False]
+    assert "line 3: graph 'b': nodes: 3 exceeds the limit of 2" in reasons[1]
+    train = ["train", str(tmp_path / "new"), "--target", "y", "--out", str(tmp_path / "run")]
+    assert main([*train, "--limits", "nodes=2"]) == 2
+    assert "graph 'b': nodes: 3 exceeds the limit of 2" in capsys.readouterr().err
+
+
+def test_a_cell_of_parquet_that_has_no_text_keeps_its_place(run, tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    names = arrow.array([b"a", b"\xff", b"c"]).view("string")
+    days = arrow.array([1, 2, 10**8], arrow.int32()).view(arrow.date32())
+    smiles = arrow.array([b"CCO", b"CCN", b"CCC"])
+    times = arrow.array([1, 2, 3], arrow.timestamp("ns"))
+    table = arrow.table({"name": names, "smiles": smiles, "day": days, "time": times})
+    parquet.write_table(table, tmp_path / "new.parquet")
+    rows = _predicted(run, tmp_path / "new.parquet", tmp_path)
+    assert [row["smiles"] for row in rows] == ["CCO", "CCN", "CCC"]
+    assert rows[0]["predicted_weight"]
+    assert rows[1]["reason"] == "column 'name': not UTF-8 text"
+    assert rows[2]["reason"].startswith("column 'day': ")
+
+
+def test_cells_beyond_the_header_are_told(run, tmp_path):
+    (tmp_path / "new.csv").write_text('smiles,id\nCCO,1,extra,"more, data"\nCCN,2\n')
+    rows = _predicted(run, tmp_path / "new.csv", tmp_path)
+    assert rows[0]["reason"] == "4 cells, the header has 2; beyond them: extra, more, data"
+    assert rows[1]["predicted_weight"]
 
 
 def test_a_quote_that_is_not_closed_spoils_its_row_only(run, tmp_path):

@@ -43,6 +43,23 @@ def test_equal_weights_change_nothing_and_others_do(table, run, tmp_path):
     assert _train(unequal, tmp_path / "ignored") == (run / "metrics.csv").read_text()
 
 
+def test_rows_of_weight_0_are_left_out_altogether(table, tmp_path):
+    """Neither do they set the units of the targets."""
+    rows = read_rows(table)
+    for place, row in enumerate(rows):
+        row["split"] = ("train", "train", "val", "test")[place % 4]
+        row["trust"] = "0" if place % 8 == 0 else "1"
+        row["weight"] = "1e9" if place % 8 == 0 else row["weight"]
+    for name, kept in (("all", rows), ("some", [row for row in rows if row["trust"] == "1"])):
+        with (tmp_path / f"{name}.csv").open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(kept)
+    option = ("--weight-column", "trust", "--split-column", "split")
+    found = [_train(tmp_path / f"{name}.csv", tmp_path / name, *option) for name in ("all", "some")]
+    assert found[0] == found[1]
+
+
 def test_rows_without_a_valid_weight_are_set_aside(table, tmp_path, capsys):
     path = _with_weights(table, tmp_path / "m.csv", ["1", "1", "1", "-2", *["1"] * 96])
     _train(path, tmp_path / "run", "--weight-column", "trust")

@@ -245,6 +245,9 @@ class InputFormat(Settings):
     unknown_type: int | None = None
     descriptors: tuple[str, ...] = ()
 
+    def check(self) -> None:
+        _check_counts(self, "num_frequencies")
+
 
 def with_kind(values: Mapping[str, Any], benchmarks: Container[str]) -> dict[str, Any]:
     """Returns plain data settings with the ``kind`` that the name of the dataset implies.

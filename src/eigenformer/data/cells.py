@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from eigenformer.data.errors import DataError
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
@@ -49,6 +51,12 @@ def read_number(cell: str) -> float:
     if abs(value) > _LARGEST:
         raise DataError(f"'{cell}' exceeds single precision, at most 3.4e38")
     return value
+
+
+def is_lost_in_single_precision(values: np.ndarray) -> bool:
+    """Returns whether different numbers are all equal in single precision."""
+    known = values[np.isfinite(values)]
+    return len(known) > 1 and np.ptp(known) > 0 and not np.ptp(known.astype(np.float32))
 
 
 def read_weight(cell: str) -> float:

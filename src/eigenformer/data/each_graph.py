@@ -49,8 +49,7 @@ def read_each_graph(
 ) -> EachGraph:
     """Reads graphs in any form, without their targets.
 
-    Raises an error if no graph can be read. Lines of a graph that is not listed come last, with
-    its name and what is wrong.
+    Raises an error if no graph can be read, or if what is wrong belongs to no graph.
 
     Args:
         path: The archive or the folder.
@@ -88,20 +87,22 @@ def _each_of_tables(path: Path, expected: InputFormat, limits: Limits) -> EachGr
     options = ReadOptions(undirected=expected.undirected)
     tables = GraphTables.read(path, limits, keep_bad=True)
     try:
-        return EachGraph.whole(tables.archive(options, expected))
+        return EachGraph.whole(tables.archive(options, expected, limits))
     except DataError as error:
+        if tables.has_orphans():
+            raise
         known, names, only = tables.rejected(), tables.names(), tables.split_up()
 
         def check(name: str) -> None:
             if name in known:
                 raise DataError(known[name])
-            only([name]).archive(options, expected)
+            only([name]).archive(options, expected, limits)
 
         reasons = [_reason(check, name) for name in names]
         good = [name for name, reason in zip(names, reasons, strict=True) if not reason]
         if not good or len(good) == len(names):
             raise error
-        return EachGraph(names, reasons, only(good).archive(options, expected))
+        return EachGraph(names, reasons, only(good).archive(options, expected, limits))
 
 
 def _each_of_files(path: Path, limits: Limits) -> EachGraph:
@@ -150,7 +151,9 @@ def _reason(check: Callable[[Which], None], which: Which) -> str:
     try:
         check(which)
     except (DataError, LimitError) as error:
-        return _PLACE.sub("", str(error).splitlines()[0], count=1)
+        problems = error.problems if isinstance(error, DataError) else ()
+        reason = str(problems[0]) if problems else str(error)
+        return _PLACE.sub("", " ".join(reason.splitlines()), count=1)
     return ""
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from eigenformer.config import InputFormat, ReadOptions
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.cells import (
+    is_lost_in_single_precision,
     is_missing,
     is_whole,
     named,
@@ -32,7 +33,7 @@ from eigenformer.data.fields import ROW_WEIGHT, Field, Level
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import SUFFIXES, Rejected, Table, read_table
 from eigenformer.data.target_columns import TargetColumns
-from eigenformer.limits import DEFAULT_LIMITS, Limits
+from eigenformer.limits import DEFAULT_LIMITS, LimitError, Limits
 from eigenformer.nearest import unknown
 from eigenformer.targets.base import TargetLevel
 
@@ -54,7 +55,7 @@ def read_graph_tables(
 
     To predict, ``expected`` says which columns a model ignores. The tables may lack them.
     """
-    return GraphTables.read(folder, limits).archive(options, expected)
+    return GraphTables.read(folder, limits).archive(options, expected, limits)
 
 
 @dataclass(frozen=True)
@@ -78,35 +79,39 @@ class GraphTables:
             tables.append(read_table(path, name != "edges", limits, keep_bad))
         return cls(*tables)
 
-    def archive(self, options: ReadOptions, expected: InputFormat | None = None) -> GraphArchive:
+    def archive(
+        self,
+        options: ReadOptions,
+        expected: InputFormat | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> GraphArchive:
         """Returns the graphs. Raises an error that lists every line at fault."""
-        return _archive(self.graphs, self.nodes, self.edges, options, expected)
+        return _archive(self, options, expected, limits)
 
     def names(self) -> list[str]:
-        """Returns the names of all graphs in the order of their lines, also of invalid lines.
-
-        Those that only appear in other tables come last. A line without a name has an empty one.
-        """
+        """Returns the names of all graphs in the order of their lines, also of invalid lines."""
         found = list(zip(self.graphs.lines, self.graphs.column("graph"), strict=True))
         found += [(row.problem.line or 0, _graph_in(row)) for row in self.graphs.ragged]
-        names = [name for _, name in sorted(found)]
-        others = [*self.nodes.column("graph"), *self.edges.column("graph")]
-        others += [_graph_in(row) for table in (self.nodes, self.edges) for row in table.ragged]
-        known = set(names)
-        return [*names, *(name for name in dict.fromkeys(others) if name not in known)]
+        return [name for _, name in sorted(found)]
+
+    def has_orphans(self) -> bool:
+        """Returns whether a line of nodes or edges belongs to no graph of the table ``graphs``.
+
+        Then, it is not known which graph lacks it.
+        """
+        known = set(self.names())
+        parts = (self.nodes, self.edges)
+        others = [_graph_in(row) for table in parts for row in table.ragged]
+        return not {*others, *(name for t in parts for name in t.column("graph"))} <= known
 
     def rejected(self) -> dict[str, str]:
-        """Returns what is wrong with graphs that have an invalid line, no line, or two lines."""
+        """Returns what is wrong with graphs that have an invalid line, or two lines."""
         found: dict[str, str] = {}
         known: set[str] = set()
         for name, line in zip(self.graphs.column("graph"), self.graphs.lines, strict=True):
             if name in known:
                 found[name] = str(_twice(self.graphs, name, line))
             known.add(name)
-        for table in (self.nodes, self.edges):
-            for name, line in zip(table.column("graph"), table.lines, strict=True):
-                if name not in known:
-                    found.setdefault(name, str(_unlisted(table, name, line)))
         rows = [row for table in self._all() for row in table.ragged]
         return {**found, **{_graph_in(row): str(row.problem) for row in rows}}
 
@@ -134,20 +139,15 @@ class GraphTables:
 
 
 def _archive(
-    graphs: Table,
-    nodes: Table,
-    edges: Table,
-    options: ReadOptions,
-    expected: InputFormat | None,
+    tables: GraphTables, options: ReadOptions, expected: InputFormat | None, limits: Limits
 ) -> GraphArchive:
+    graphs, nodes, edges = tables.graphs, tables.nodes, tables.edges
     problems = [row.problem for table in (graphs, nodes, edges) for row in table.ragged]
     graph_of = _index(graphs, problems)
     order, sizes, node_of = _nodes(nodes, graph_of, problems)
     ends, counts, edge_order = _edges(edges, graph_of, node_of, problems)
-    for name, graph in graph_of.items():
-        if not problems and sizes[graph] == 0:
-            line = graphs.lines[graphs.column("graph").index(name)]
-            problems.append(Problem(graphs.file, f"graph '{name}' has no nodes", line))
+    if not problems:
+        problems += _sizes_at_fault(graphs, graph_of, sizes, limits)
     if problems:
         raise DataError(problems)
 
@@ -165,9 +165,11 @@ def _archive(
         "edge_attr": _feature_names(edges, {"graph", "source", "target"} | ignored),
     }
     if columns["x"]:
-        fields["x"] = _features(nodes, order, columns["x"], "node")
+        fields["x"] = _features(nodes, order, columns["x"], "node", expected is None)
     if columns["edge_attr"]:
-        fields["edge_attr"] = _features(edges, edge_order, columns["edge_attr"], "edge")
+        fields["edge_attr"] = _features(
+            edges, edge_order, columns["edge_attr"], "edge", expected is None
+        )
     if options.undirected:
         ends, counts, fields = _both_ways(ends, counts, fields)
     table, rows = (nodes, order) if level == "node" else (graphs, np.arange(len(graphs)))
@@ -188,6 +190,21 @@ def _archive(
         target=target,
         meta={"columns": {name: columns[name] for name in columns if name in fields}},
     )
+
+
+def _sizes_at_fault(
+    graphs: Table, graph_of: dict[str, int], sizes: list[int], limits: Limits
+) -> list[Problem]:
+    """Returns which graphs have no nodes, or too many."""
+    problems = []
+    for (name, graph), line in zip(graph_of.items(), graphs.lines, strict=True):
+        try:
+            limits.check("nodes", sizes[graph], f"graph '{name}': nodes")
+        except LimitError as error:
+            problems.append(Problem(graphs.file, str(error), line))
+        if not sizes[graph]:
+            problems.append(Problem(graphs.file, f"graph '{name}' has no nodes", line))
+    return problems
 
 
 def _check_ignored(names: Collection[str], nodes: Table, edges: Table) -> None:
@@ -292,7 +309,9 @@ def _feature_names(table: Table, skip: set[str]) -> list[str]:
     return sorted(name for name in table.columns if name not in skip)
 
 
-def _features(table: Table, order: np.ndarray, names: list[str], level: Level) -> Field:
+def _features(
+    table: Table, order: np.ndarray, names: list[str], level: Level, to_learn: bool
+) -> Field:
     """Reads the feature columns: as integers if all cells are whole numbers, else as float32."""
     columns = {name: table.columns[name] for name in names}
     for name, cells in columns.items():
@@ -312,8 +331,13 @@ def _features(table: Table, order: np.ndarray, names: list[str], level: Level) -
     def row(index: int) -> list[float]:
         return [_named(name, read, cells[index]) for name, cells in columns.items()]
 
-    values = _read_rows(table, row, dtype).reshape(len(table), len(columns))
-    return Field(level, values[order], dtype)
+    values = _read_rows(table, row).reshape(len(table), len(columns))
+    if to_learn and not whole:
+        for name, column in zip(names, values.T, strict=True):
+            if is_lost_in_single_precision(column):
+                reason = f"column '{name}': all values are equal in single precision"
+                raise DataError(Problem(table.file, f"{reason}; subtract a constant from them", 1))
+    return Field(level, values.astype(dtype)[order], dtype)
 
 
 def _weights(graphs: Table, name: str) -> Field:
@@ -327,9 +351,7 @@ def _named(name: str, read: Callable[[str], float], cell: str) -> float:
         return read(cell)
 
 
-def _read_rows(
-    table: Table, read: Callable[[int], list[float] | float], dtype: np.dtype | None = None
-) -> np.ndarray:
+def _read_rows(table: Table, read: Callable[[int], list[float] | float]) -> np.ndarray:
     """Returns the values of all rows; ``read`` gets the index of a row.
 
     Raises an error that lists all rows that cannot be read.
@@ -342,7 +364,7 @@ def _read_rows(
             problems.append(Problem(table.file, str(error), line))
     if problems:
         raise DataError(problems)
-    return np.array(rows, dtype=dtype)
+    return np.array(rows)
 
 
 def _target_level(graphs: Table, nodes: Table, options: ReadOptions) -> TargetLevel:

@@ -157,6 +157,8 @@ def parse_smiles(smiles: str, limits: Limits = DEFAULT_LIMITS) -> Mol:
         raise MoleculeError(str(error)) from None
     if len(smiles.split()) > 1:  # RDKit would read the first word only
         raise MoleculeError(f"'{smiles}': a SMILES has no blanks")
+    if not (smiles.strip().isascii() and smiles.strip().isprintable()):  # RDKit skips some
+        raise MoleculeError(f"{smiles!a}: a SMILES has only letters, digits and signs of ASCII")
     with rdBase.BlockLogs():
         molecule = chem.MolFromSmiles(smiles)
     if molecule is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,17 @@ def _parquet_rows(
     line = 2
     with _told(path), parquet.ParquetFile(path, read_dictionary=texts) as file:
         for batch in file.iter_batches(batch_size=1024):
-            batch.validate(full=True)  # pyarrow reads places outside a dictionary as they are
-            columns = [_cells(*column, path) for column in zip(names, batch.columns, strict=True)]
+            columns = [_texts(column) for column in batch.columns]
+            bad = any(_BadCell in map(type, column) for column in columns)
             for row in zip(*columns, strict=True):
-                long = max(map(len, row)) > limits.cell_length
-                if long and not keep_bad:
-                    raise DataError(Problem(str(path), too_long(limits), line))
+                reason = too_long(limits) if max(map(len, row)) > limits.cell_length else ""
+                for name, cell in zip(names, row, strict=True) if bad else ():
+                    if isinstance(cell, _BadCell):
+                        reason = f"column '{name}': {cell.reason}"
+                if reason and not keep_bad:
+                    raise DataError(Problem(str(path), reason, line))
                 length[0] += sum(map(len, row))
-                yield line, BadRow.of(row, too_long(limits), limits) if long else list(row)
+                yield line, BadRow.of(row, reason, limits) if reason else list(row)
                 line += 1
 
 
@@ -86,16 +89,53 @@ def _is_text(kind: Any) -> bool:
     return str(kind) in ("string", "large_string")
 
 
-def _cells(name: str, column: Any, path: Path) -> Iterable[str]:
+class _BadCell(str):
+    """A cell that cannot be read, with the reason."""
+
+    reason: str
+
+    @classmethod
+    def of(cls, reason: str, text: str = "") -> _BadCell:
+        cell = cls(text)
+        cell.reason = reason.partition("\n")[0][:200]
+        return cell
+
+
+def _texts(column: Any) -> list[str]:
     """Returns a column as texts. Equal texts that are stored once are one object."""
+    if hasattr(column, "dictionary"):
+        # Does not look at the texts. Without it, pyarrow would read places outside a dictionary.
+        column.indices.validate(full=True)
+        texts, places = [*_texts(column.dictionary), ""], column.indices.to_pylist()
+        if any(place is not None and not 0 <= place < len(texts) - 1 for place in places):
+            raise ValueError("a place outside the dictionary")
+        return [texts[-1 if place is None else place] for place in places]
+    kind = str(column.type)
+    if _is_text(column.type):  # its bytes need not be UTF-8
+        column = column.cast("large_binary" if kind.startswith("large") else "binary")
+    column.validate(full=True)
     try:
-        if hasattr(column, "dictionary"):
-            texts = [*map(_as_text, column.dictionary.to_pylist()), ""]
-            return [texts[-1 if place is None else place] for place in column.indices.to_pylist()]
         return list(map(_as_text, column.to_pylist()))
-    except (ValueError, OverflowError) as error:  # for example, a date after the year 9999
-        raise DataError(Problem(str(path), f"column '{name}': {error}")) from None
+    except (ValueError, OverflowError, ImportError):  # for example, a date after the year 9999
+        return [_cell(value) for value in column]
+
+
+def _cell(value: Any) -> str:
+    """Returns one cell as text. If Python has no such value, as Arrow writes it."""
+    try:
+        return _as_text(value.as_py())
+    except (ValueError, OverflowError, ImportError) as error:
+        with suppress(ValueError, OverflowError, NotImplementedError):
+            text = _as_text(value.cast("string").as_py())
+            if not text.startswith("<"):  # Arrow has no text for it either
+                return text
+        return _BadCell.of(str(error))
 
 
 def _as_text(cell: object) -> str:
+    if isinstance(cell, bytes):
+        try:
+            return cell.decode()
+        except UnicodeDecodeError:
+            return _BadCell.of("not UTF-8 text", cell.decode("utf-8", "replace"))
     return "" if cell is None else str(cell)

@@ -90,7 +90,7 @@ def read_table(
             raise DataError(Problem(str(path), f"column '{name}' appears twice", 1))
     kept, kept_lines, ragged = [], [], []
     for row, line in zip(cells, lines, strict=True):
-        if not any(map(str.strip, row)):
+        if not any(map(str.strip, row)) and not isinstance(row, BadRow):
             continue
         if len(row) == len(header) and not isinstance(row, BadRow):
             kept.append(row)

@@ -112,7 +112,7 @@ def _read_lines(
     try:
         while line := text.readline(longest + 1):
             long, rest = len(line) > longest, line
-            while long and rest and not rest.endswith("\n"):
+            while long and rest and not rest.endswith(("\n", "\r")):
                 if packed:
                     limits.check_unpacked(position(), size)
                 rest = text.readline(longest)
@@ -135,8 +135,10 @@ def _parse_rows(
     """Yields the line on which each row begins, and its cells.
 
     If a quote is not closed, it is not known where the row ends. Then, each of its lines is a row.
+    Two such quotes look like one cell of several lines, which in turn look like rows.
     """
     taken: list[str] = []
+    delimiters = -1  # of the header
 
     def recorded() -> Iterator[str]:
         for text in lines:
@@ -157,10 +159,16 @@ def _parse_rows(
                 rows[0] = BadRow.of(rows[0], _reason(error, limits), limits)
             yield from enumerate(rows, line)
         else:
-            if _BadLine in map(type, taken):
-                yield from enumerate([_parse_line(text, delimiter, limits) for text in taken], line)
+            many = len(taken) > 1 and all(text.count(delimiter) == delimiters for text in taken)
+            if many or _BadLine in map(type, taken):
+                rows = [_parse_line(text, delimiter, limits) for text in taken]
+                if many and not isinstance(taken[0], _BadLine):
+                    rows[0] = BadRow.of(rows[0], _like_rows(line, len(taken)), limits)
+                yield from enumerate(rows, line)
             else:
                 yield line, row
+            if delimiters < 0 and any(row):
+                delimiters = len(row) - 1
         line += len(taken)
 
 
@@ -176,6 +184,13 @@ def _parse_line(text: str, delimiter: str, limits: Limits) -> list[str]:
         with _cells_of(len(text)):
             row = next(csv.reader([text], delimiter=delimiter), [])
     return BadRow.of(row, reason, limits) if reason else row
+
+
+def _like_rows(line: int, count: int) -> str:
+    return (
+        f"a quote is not closed: the cell goes on to line {line + count - 1}, and its lines look "
+        f"like rows"
+    )
 
 
 def _reason(error: csv.Error, limits: Limits) -> str:

@@ -17,6 +17,7 @@ from eigenformer.config import (
 )
 from eigenformer.data.archive import GraphArchive
 from eigenformer.data.errors import DataError
+from eigenformer.data.fields import ROW_WEIGHT
 from eigenformer.data.molecules import featurizer
 
 MOST_CATEGORIES = 10_000
@@ -53,8 +54,12 @@ def num_descriptors(archive: GraphArchive) -> int:
     return found.values.shape[1]
 
 
+# Of whole graphs, these are used.
+_OF_GRAPHS = ("y", "descriptors", ROW_WEIGHT)
+
+
 def unused_fields(archive: GraphArchive) -> str:
-    """Returns which attributes of nodes and edges no model sees, and what to do; empty if none."""
+    """Returns which attributes no model sees, and what to do; empty if there are none."""
     parts = []
     for level, used in (("node", "x"), ("edge", "edge_attr")):
         left = [
@@ -65,7 +70,16 @@ def unused_fields(archive: GraphArchive) -> str:
         if left:
             names = ", ".join(f"'{name}'" for name in left)
             parts.append(f"{level} features are read from '{used}' only, not from {names}")
-    return "; ".join([*parts, "concatenate them to use them"]) if parts else ""
+    of_graphs = [
+        f"'{name}'"
+        for name, field in archive.fields.items()
+        if field.level == "graph" and name not in _OF_GRAPHS and not field.is_text
+    ]
+    if parts:
+        parts.append("concatenate them to use them")
+    if of_graphs:
+        parts.append(f"attributes of whole graphs are not used: {', '.join(of_graphs)}")
+    return "; ".join(parts)
 
 
 def check_columns(expected: InputFormat, archive: GraphArchive, source: str | Path) -> None:

@@ -139,11 +139,12 @@ def load_data(
         usable = _labelled(archive)
         _report_bad_rows(archive, usable, path, config.max_bad_rows, workspace)
         archive = _split(archive, usable, config)
+        archive = weighted(archive, np.flatnonzero(usable & (archive.split == 0)))
+        usable &= has_weight(archive) | (archive.split != 0)
         target = _standardised(_target(config.dataset, archive, config.metric), archive, usable)
     splits = {name: np.flatnonzero(usable & (archive.split == i)) for i, name in enumerate(SPLITS)}
     if config.limit is not None:
         splits = {name: graphs[: config.limit] for name, graphs in splits.items()}
-    archive = weighted(archive, splits["train"])
     expected = input_format(config, archive)
     return TrainingData(
         config.name, archive, prepared.spectra, target, splits, expected, workspace.limits
@@ -151,7 +152,10 @@ def load_data(
 
 
 def weighted(archive: GraphArchive, graphs: np.ndarray) -> GraphArchive:
-    """Returns the archive with weights of rows, if it has any, whose mean over ``graphs`` is 1."""
+    """Returns the archive with weights of rows, if it has any.
+
+    Their mean over those ``graphs`` that have a weight is 1.
+    """
     field = archive.fields.get(ROW_WEIGHT)
     if field is None or not len(graphs):
         return archive
@@ -160,11 +164,17 @@ def weighted(archive: GraphArchive, graphs: np.ndarray) -> GraphArchive:
     weights = field.values.reshape(-1).astype(np.float64)
     if not np.isfinite(weights).all() or weights.min() < 0:
         raise DataError(f"{ROW_WEIGHT}: a weight is negative, infinite or not a number")
-    mean = weights[graphs].mean()
-    if not mean:
+    there = weights[graphs][weights[graphs] > 0]
+    if not len(there):
         raise DataError(f"{ROW_WEIGHT}: all graphs of the training set have the weight 0")
-    scaled = (weights / mean).astype(np.float32)
+    scaled = (weights / there.mean()).astype(np.float32)
     return archive.with_field(ROW_WEIGHT, Field("graph", scaled, scaled.dtype))
+
+
+def has_weight(archive: GraphArchive) -> np.ndarray:
+    """Returns a mask of the graphs whose weight is not 0."""
+    field = archive.fields.get(ROW_WEIGHT)
+    return np.ones(len(archive), dtype=bool) if field is None else field.values > 0
 
 
 def input_format(config: DataConfig, archive: GraphArchive) -> InputFormat:

@@ -103,7 +103,9 @@ class RowPredictor:
         if not any(cell.strip() for cell in cells):
             return "the row is empty"
         if len(cells) != len(self.header):
-            return f"{len(cells)} cells, the header has {len(self.header)}"
+            more = ", ".join(cells[len(self.header) :])
+            rest = f"; beyond them: {more}" if more else ""
+            return f"{len(cells)} cells, the header has {len(self.header)}{rest}"
         # Of two columns with the same name, the first counts.
         row = dict(zip(self.header[::-1], cells[::-1], strict=True))
         try:
