@@ -232,6 +232,16 @@ def open_rows(
         yield _open_text(path, text, binary.tell, delimiter, limits, keep_long)
 
 
+def text_rows(
+    name: str, data: bytes, limits: Limits = DEFAULT_LIMITS, keep_long: bool = False
+) -> RowStream:
+    """Reads a table in memory, like :func:`open_rows`. Errors call it ``name``."""
+    limits.check("text_bytes", len(data), "bytes of text")
+    binary = io.BytesIO(data)
+    text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
+    return _open_text(Path(name), text, binary.tell, None, limits, keep_long)
+
+
 def count_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> int:
     """Returns how many lines a text has, as far as it can be unpacked within the limits."""
     path, lines, count = Path(path), 0, 0
@@ -305,8 +315,9 @@ def _read_lines(
 
     With ``keep_long``, yields the beginning of a line that is too long.
     """
-    size, longest = path.stat().st_size, _CELLS_PER_LINE * limits.cell_length
+    longest = _CELLS_PER_LINE * limits.cell_length
     packed = path.suffix.lower() == ".gz"
+    size = path.stat().st_size if packed else 0
     try:
         while line := text.readline(longest + 1):
             if len(line) > longest:
