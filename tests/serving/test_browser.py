@@ -39,7 +39,12 @@ def _find(browser: Any, selector: str) -> Any:
 
 
 def _texts(browser: Any, selector: str) -> list[str]:
-    return [element.text for element in _find(browser, selector)]
+    """What elements show, read at one moment; the script may replace them at any other."""
+    script = (
+        "return [...document.querySelectorAll(arguments[0])]"
+        r".map(element => element.innerText.trim().replace(/\n+/g, '\n'))"
+    )
+    return browser.execute_script(script, selector)
 
 
 def _until(condition: Callable[[], Any]) -> Any:
