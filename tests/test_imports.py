@@ -39,6 +39,7 @@ ROOMS = (
     ("experiments", "estimators", "speed"),
     ("analysis",),
     ("plots", "pages"),
+    ("serving",),
     ("cli",),
 )
 PLACES = {name: place for place, names in enumerate(ROOMS) for name in names}

@@ -65,6 +65,9 @@ class Limits:
         workers: Threads that compute spectra.
         devices: Processes or GPUs per machine.
         machines: Machines of one run.
+        request_bytes: Bytes in the body of a request to ``serve``.
+        request_rows: Molecules in a request.
+        requests: Requests that wait or are under way at the same time.
     """
 
     file_bytes: int = 8 << 30
@@ -105,6 +108,9 @@ class Limits:
     workers: int = 1_024
     devices: int = 256
     machines: int = 10_000
+    request_bytes: int = 2 << 20
+    request_rows: int = 10_000
+    requests: int = 64
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

@@ -11,6 +11,7 @@ import numpy as np
 from eigenformer.data.errors import DataError
 from eigenformer.data.molecules import parse_smiles
 from eigenformer.data.zinc import ATOM_WORDS, KNOWN_ATOMS
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 
 MOST_NODES = 600
 """The largest number of nodes for which a drawing is legible."""
@@ -53,9 +54,9 @@ class Drawing:
         )
 
 
-def draw_smiles(smiles: str) -> Drawing:
+def draw_smiles(smiles: str, limits: Limits = DEFAULT_LIMITS) -> Drawing:
     """Draws a molecule in RDKit's layout, with its atoms in the order of the SMILES."""
-    return _draw_molecule(parse_smiles(smiles), smiles)
+    return _draw_molecule(parse_smiles(smiles, limits), smiles)
 
 
 def draw_features(

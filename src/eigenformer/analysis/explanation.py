@@ -10,7 +10,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from eigenformer.analysis.filters import Filters, learned_filters
-from eigenformer.analysis.graph_view import DEFAULT_FEATURIZER, GraphView, find_graph, view_graph
+from eigenformer.analysis.graph_view import (
+    DEFAULT_FEATURIZER,
+    GraphView,
+    find_graph,
+    view_graph,
+    view_molecule,
+)
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
 from eigenformer.data.workspace import Workspace
@@ -87,7 +93,7 @@ def explain(
         workspace: The folders of raw files and prepared graphs (default: from the environment).
     """
     workspace, trained = workspace or Workspace.resolve(), trained.alone()
-    expected, model = trained.input_format, trained.eigenformer
+    expected, _ = trained.input_format, trained.eigenformer  # an error before any long work
     if source in SPLITS:
         view = _own_graph(trained, source, index or 0, workspace)
     else:
@@ -96,6 +102,20 @@ def explain(
         count, undirected = expected.num_frequencies, expected.undirected
         given = (features, count, undirected, workspace, expected.descriptors)
         view = find_graph(source, index, *given)
+    return explain_view(trained, view)
+
+
+def explain_molecule(trained: TrainedModel, smiles: str) -> Explanation:
+    """Explains a prediction for a SMILES, which is never taken for a path or a name."""
+    expected = trained.input_format
+    given = (trained.featurizer, expected.num_frequencies, expected.descriptors, trained.limits)
+    return explain_view(trained, view_molecule(smiles, *given))
+
+
+def explain_view(trained: TrainedModel, view: GraphView) -> Explanation:
+    """Explains a trained model's prediction for a graph."""
+    trained = trained.alone()
+    expected, model = trained.input_format, trained.eigenformer
     weights = model.config.layers * model.config.heads * len(view.drawing) ** 2
     if weights > MOST_WEIGHTS:
         raise DataError(

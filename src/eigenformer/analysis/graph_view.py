@@ -25,7 +25,7 @@ from eigenformer.data.listing import find_archive
 from eigenformer.data.molecules import MoleculeError, from_smiles
 from eigenformer.data.reading import read_own, suited
 from eigenformer.data.workspace import Workspace
-from eigenformer.limits import DEFAULT_LIMITS
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.spectrum import LaplacianSpectrum
 
 DEFAULT_FEATURIZER = "molecule"
@@ -61,10 +61,11 @@ def view_molecule(
     featurizer: str = DEFAULT_FEATURIZER,
     num_frequencies: int | None = None,
     descriptors: Sequence[str] = (),
+    limits: Limits = DEFAULT_LIMITS,
 ) -> GraphView:
     """Returns the graph of a SMILES. The arguments are those of :func:`from_smiles`."""
-    data = from_smiles(smiles, featurizer, num_frequencies, descriptors=descriptors)
-    return GraphView(smiles, data, draw_smiles(smiles))
+    data = from_smiles(smiles, featurizer, num_frequencies, limits, descriptors)
+    return GraphView(smiles, data, draw_smiles(smiles, limits))
 
 
 def view_graph(archive: GraphArchive, index: int, num_frequencies: int | None = None) -> GraphView:

@@ -22,6 +22,7 @@ _COMMANDS = {
     "evaluate": "compute the metrics of a trained model on train, val or test",
     "predict": "predict for new molecules or graphs with a trained model",
     "explain": "write a page about one graph: prediction, spectrum, and where each head looks",
+    "serve": "predict for molecules on a local web page, and through a JSON API",
     "report": "write a page about one run: curves, the paper's results, filters, largest errors",
     "diagnose": "show why a model learns or does not: attention entropy, gradients, batch norms",
     "runs": "list the runs in a folder",

@@ -41,6 +41,16 @@ def open_text(
         yield _open_text(path, text, binary.tell, delimiter, limits, keep_bad)
 
 
+def rows_in_memory(
+    name: str, data: bytes, limits: Limits = DEFAULT_LIMITS, keep_bad: bool = False
+) -> RowStream:
+    """Reads a table in memory, as :func:`open_text` reads a file. Errors call it ``name``."""
+    limits.check("text_bytes", len(data), "bytes of text")
+    binary = io.BytesIO(data)
+    text = io.TextIOWrapper(binary, "utf-8-sig", "surrogateescape", newline="")
+    return _open_text(Path(name), text, binary.tell, None, limits, keep_bad)
+
+
 def count_lines(path: str | Path, limits: Limits = DEFAULT_LIMITS) -> int:
     """Returns how many lines a text has, as far as it can be unpacked within the limits."""
     path, lines, count = Path(path), 0, 0
@@ -107,8 +117,9 @@ def _read_lines(
 
     Raises an error if a packed file is too large.
     """
-    size, longest = path.stat().st_size, _CELLS_PER_LINE * limits.cell_length
+    longest = _CELLS_PER_LINE * limits.cell_length
     packed = path.suffix.lower() == ".gz"
+    size = path.stat().st_size if packed else 0
     try:
         while line := text.readline(longest + 1):
             long, rest = len(line) > longest, line

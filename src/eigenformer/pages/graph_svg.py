@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from eigenformer.analysis.drawing import Drawing
-from eigenformer.pages.page import render
+from eigenformer.pages.page import render, template_text
 
 _EDGE = 46.0  # pixels
 _WIDEST = 760.0
@@ -67,6 +67,13 @@ def graph_svg(
         bonds=_bonds(drawing, layout),
         atoms=atoms,
     )
+
+
+def molecule_picture(drawing: Drawing, label: str) -> Markup:
+    """Returns the drawing as a document of its own, as chemists draw: disks have letters only."""
+    style = Markup(template_text("picture.css"))
+    picture = graph_svg(drawing, label)
+    return render("picture.svg", layout=Layout(drawing), style=style, picture=picture)
 
 
 @dataclass(frozen=True)

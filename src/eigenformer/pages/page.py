@@ -41,17 +41,36 @@ def packed(values: np.ndarray) -> str:
     return base64.b64encode(np.ascontiguousarray(little).tobytes()).decode()
 
 
+def page_policy(script: str | None = None, served: bool = False) -> str:
+    """Returns the content security policy of a page.
+
+    It forbids every request, and every script except the page's own, which is identified by its
+    checksum. A text left unescaped by mistake could do nothing.
+
+    Args:
+        script: The script of the page, in the folder ``templates``.
+        served: Whether the page comes from a server of ours, which it may then ask for more.
+    """
+    allowed = "'none'"
+    if script is not None:
+        digest = base64.b64encode(hashlib.sha256(template_text(script).encode()).digest())
+        allowed = f"'sha256-{digest.decode()}'"
+    images = "img-src 'self' data:; connect-src 'self'" if served else "img-src data:"
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; {images}; script-src {allowed}; "
+        f"base-uri 'none'; form-action 'none'"
+    )
+
+
 def make_page(
     title: str,
     body: str,
     styles: tuple[str, ...],
     script: str | None = None,
     data: Mapping[str, Any] | None = None,
+    served: bool = False,
 ) -> str:
-    """Returns a whole page.
-
-    A content security policy forbids every request, and every script except the page's own, which
-    is identified by its checksum. A text left unescaped by mistake could do nothing.
+    """Returns a whole page, with the policy of :func:`page_policy`.
 
     Args:
         title: The title, as plain text.
@@ -59,13 +78,13 @@ def make_page(
         styles: Style sheets in the folder ``templates``.
         script: A script in the folder ``templates``.
         data: The data for the script, which must fit JSON.
+        served: Whether the page comes from a server of ours.
     """
     code = "" if script is None else template_text(script)
-    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     return render(
         "page.html",
         title=title,
-        policy=f"'sha256-{digest}'" if code else "'none'",
+        policy=page_policy(script, served),
         style=Markup("\n".join(map(template_text, styles))),
         body=body,
         data=data or {},

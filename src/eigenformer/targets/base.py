@@ -330,6 +330,11 @@ class Target(Settings):
         """Returns the column names of :meth:`interval_cells`."""
         raise NotImplementedError
 
+    @property
+    def worded(self) -> tuple[str, ...]:
+        """Those columns of :meth:`header` and :meth:`interval_header` that hold words."""
+        return ()
+
     def interval_cells(self, row: np.ndarray, bounds: np.ndarray) -> list[str]:
         """Returns the values whose score is at most the bound, for one prediction in units."""
         raise NotImplementedError

@@ -139,6 +139,10 @@ class ClassTarget(CategoryTarget):
     def interval_header(self) -> list[str]:
         return ["classes"]
 
+    @property
+    def worded(self) -> tuple[str, ...]:
+        return "predicted_class", *self.interval_header()
+
     def interval_cells(self, row: np.ndarray, bounds: np.ndarray) -> list[str]:
         names = zip(self.column_names, row.tolist(), strict=True)
         return [" or ".join(name for name, p in names if 1 - p <= bounds[0])]

@@ -119,6 +119,10 @@ class LabelTarget(CategoryTarget):
     def interval_header(self) -> list[str]:
         return [f"answers_{name}" for name in self.column_names]
 
+    @property
+    def worded(self) -> tuple[str, ...]:
+        return tuple(self.interval_header())
+
     def interval_cells(self, row: np.ndarray, bounds: np.ndarray) -> list[str]:
         return [
             " or ".join(a for a, wrong in (("no", p), ("yes", 1 - p)) if wrong <= bound)

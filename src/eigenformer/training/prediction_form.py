@@ -97,6 +97,14 @@ class PredictionForm:
         new = [f"{found.novelty:.4g}"] if self.novelty else []
         return [*self.target.cells(values), *spread[: self.target.num_outputs], *ends, *new, ""]
 
+    def values(self, found: Found) -> dict[str, float | str] | None:
+        """Returns the cells of these columns as numbers and words; None without a prediction."""
+        if found.reason:
+            return None
+        cells = zip(self.header(), self.row(found), strict=False)  # the reason is left out
+        words = self.target.worded
+        return {name: cell if name in words else float(cell) for name, cell in cells}
+
 
 def check_suffix(out: Path) -> None:
     """Raises an error if a file's name does not say how to write it."""

@@ -79,18 +79,17 @@ class RowPredictor:
 
     def finish(self, rows: Rows, graphs: Sequence[MoleculeGraph | str]) -> Rows:
         """Predicts for the graphs, and returns the complete rows."""
-        molecules = [(place, g) for place, g in enumerate(graphs) if isinstance(g, MoleculeGraph)]
-        molecules.sort(key=lambda item: len(item[1].x))  # similar sizes make good batches
-        found = {place: Found.none(g) for place, g in enumerate(graphs) if isinstance(g, str)}
-        if molecules:
-            archive = self.trained.archive([graph for _, graph in molecules])
-            predicted = predict_each(self.trained, archive, self.form)
-            found.update(zip((place for place, _ in molecules), predicted, strict=True))
-        complete, width = [], len(self.header)
-        for place, cells in enumerate(rows):
-            shown = [*cells, *[""] * (width - len(cells))][:width]
-            complete.append([*shown, *self.form.row(found[place])])
-        return complete
+        found = predict_graphs(self.trained, graphs, self.form)
+        return [self.complete(cells, part) for cells, part in zip(rows, found, strict=True)]
+
+    def complete(self, cells: list[str], found: Found) -> list[str]:
+        """Returns a row with as many cells as the header has, and its prediction."""
+        width = len(self.header)
+        return [*[*cells, *[""] * (width - len(cells))][:width], *self.form.row(found)]
+
+    def names(self) -> list[str]:
+        """Returns the columns of a complete row. No two new ones have the same name."""
+        return [*self.header, *_free_names([*self.form.header(), REASON], self.header)]
 
     def on_cpu(self) -> RowPredictor:
         """Returns the same with a copy of the model on the CPU, for another process."""
@@ -112,6 +111,42 @@ class RowPredictor:
             return self.trained.molecule(row[self.smiles].strip(), row)
         except DataError as error:
             return str(error)
+
+
+def predict_graphs(
+    trained: TrainedModel, graphs: Sequence[MoleculeGraph | str], form: PredictionForm
+) -> list[Found]:
+    """Returns the prediction for each molecule. One that is only a reason has no prediction."""
+    found = [Found.none(graph if isinstance(graph, str) else "") for graph in graphs]
+    molecules = [(place, g) for place, g in enumerate(graphs) if isinstance(g, MoleculeGraph)]
+    molecules.sort(key=lambda item: len(item[1].x))  # similar sizes make good batches
+    if molecules:
+        archive = trained.archive([graph for _, graph in molecules])
+        predicted = predict_each(trained, archive, form)
+        for (place, _), part in zip(molecules, predicted, strict=True):
+            found[place] = part
+    return found
+
+
+def check_header(
+    trained: TrainedModel, header: Sequence[str], smiles: str, file: str, advice: str
+) -> None:
+    """Raises an error if a table has not all columns that a model needs.
+
+    Args:
+        trained: The model.
+        header: The columns of the table.
+        smiles: The column with SMILES.
+        file: The name of the table.
+        advice: How to choose another column with SMILES.
+    """
+    if smiles not in header:
+        reason = unknown(f"column '{smiles}'", smiles, header)
+        raise DataError(Problem(file, f"{reason}; {advice}", 1))
+    for name in columns(trained.input_format.descriptors):
+        if name not in header:
+            reason = unknown(f"column '{name}'", name, header)
+            raise DataError(Problem(file, f"{reason}; the model needs this descriptor", 1))
 
 
 def predict_table(
@@ -144,19 +179,13 @@ def predict_table(
         count = table.count
         if count is None:  # about as many: a cell may hold line breaks
             count = max(count_lines(path, trained.limits) - 1, 0)
-        if smiles not in header:
-            reason = unknown(f"column '{smiles}'", smiles, header)
-            raise DataError(Problem(str(path), f"{reason}; choose one with --smiles", 1))
+        check_header(trained, header, smiles, str(path), "choose one with --smiles")
         if trained.target.of_nodes:
             reason = "the model makes predictions for nodes; give an archive of graphs"
             raise DataError(f"{path}: {reason}")
         trained.check_molecules()
-        for name in columns(trained.input_format.descriptors):
-            if name not in header:
-                reason = unknown(f"column '{name}'", name, header)
-                raise DataError(Problem(str(path), f"{reason}; the model needs this descriptor", 1))
-        names = [*header, *_free_names([*form.header(), REASON], header)]
         predictor = RowPredictor(trained, form, smiles, header)
+        names = predictor.names()
         bounds = None if form.bounds is None else form.bounds.tolist()
         written = PartialFile(out, _key(trained, path, names, smiles, bounds, cell("=")))
         with closing(written), reporter.step("predicting", count, unit="rows") as step:
