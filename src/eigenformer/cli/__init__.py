@@ -21,6 +21,7 @@ _COMMANDS = {
     "train": "train a model on a benchmark or on your own data, or continue a run",
     "evaluate": "compute the metrics of a trained model on train, val or test",
     "predict": "predict for new molecules or graphs with a trained model",
+    "embed": "write the embeddings of molecules, graphs or nodes, to use them elsewhere",
     "explain": "write a page about one graph: prediction, spectrum, and where each head looks",
     "report": "write a page about one run: curves, the paper's results, filters, largest errors",
     "diagnose": "show why a model learns or does not: attention entropy, gradients, batch norms",
