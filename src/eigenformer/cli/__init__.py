@@ -22,7 +22,7 @@ _COMMANDS = {
     "evaluate": "compute the metrics of a trained model on train, val or test",
     "predict": "predict for new molecules or graphs with a trained model",
     "embed": "write the embeddings of molecules, graphs or nodes, to use them elsewhere",
-    "explain": "write a page about one graph: prediction, spectrum, and where each head looks",
+    "explain": "write a page about one graph: where each head looks, and what contributes",
     "report": "write a page about one run: curves, the paper's results, filters, largest errors",
     "diagnose": "show why a model learns or does not: attention entropy, gradients, batch norms",
     "runs": "list the runs in a folder",
