@@ -23,6 +23,7 @@ _COMMANDS = {
     "predict": "predict for new molecules or graphs with a trained model",
     "embed": "write the embeddings of molecules, graphs or nodes, to use them elsewhere",
     "explain": "write a page about one graph: where each head looks, and what contributes",
+    "export": "write a trained model as a program that runs without this package",
     "push": "share a trained model on the Hugging Face hub, or in a folder",
     "pull": "take over a model from the Hugging Face hub, or from a folder",
     "report": "write a page about one run: curves, the paper's results, filters, largest errors",
