@@ -81,7 +81,10 @@ def test_an_ensemble_and_then_a_model_in_its_place(
     assert torch.equal(predicted(tmp_path / "single"), predicted(run))
 
 
-@pytest.mark.parametrize("member", ["../out", "/tmp/out", "a/b"])
+_SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("/tmp/out", "a/b")]
+
+
+@pytest.mark.parametrize("member", ["../out", *_SLOW])
 def test_members_cannot_leave_their_folder(
     ensemble: Path, hub: Hub, tmp_path: Path, member: str
 ) -> None:
