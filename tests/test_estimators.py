@@ -9,6 +9,7 @@ pytest.importorskip("rdkit")
 
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -247,3 +248,17 @@ def test_limits_can_be_given():
         EigenformerRegressor(epochs=1, settings={"layers": 4}, limits=Limits(layers=3)).fit(
             smiles, range(8)
         )
+
+
+def test_embeddings_are_features_for_other_estimators():
+    model = _small(EigenformerRegressor, epochs=1).fit(_SMILES, _VALUES)
+    embeddings = model.transform(_SMILES)
+    assert embeddings.shape == (len(_SMILES), model.trained_.model.config.hidden_dim)
+    head, target = model.trained_.model.head, model.trained_.target
+    with torch.no_grad():  # a linear map of them is the prediction
+        probed = target.in_units(head(torch.from_numpy(embeddings).float()))
+    assert np.allclose(probed[:, 0].numpy(), model.predict(_SMILES), atol=1e-4)
+    pipeline = make_pipeline(_small(EigenformerRegressor, epochs=1), LinearRegression())
+    assert pipeline.fit(_SMILES, _VALUES).predict(_SMILES[:3]).shape == (3,)
+    with pytest.raises(NotFittedError):
+        _small(EigenformerRegressor).transform(_SMILES)

@@ -36,7 +36,7 @@ ROOMS = (
     ("models", "model_folder"),
     ("testing", "export", "self_check"),
     ("training", "trained_model"),
-    ("experiments", "estimators", "speed"),
+    ("experiments", "estimators", "speed", "hub"),
     ("analysis",),
     ("plots", "pages"),
     ("serving",),

@@ -7,6 +7,8 @@ import shlex
 import shutil
 from pathlib import Path
 
+import numpy as np
+
 from eigenformer.cli import main
 from tests.training.samples import read_rows
 
@@ -35,7 +37,7 @@ def test_the_commands_of_the_page_run(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "molecules.md").read_text("utf-8")
     blocks = re.findall(r"^```bash\n(.*?)^```", page, re.S | re.M)
     commands = [shlex.split(line) for line in "".join(blocks).splitlines()]
-    assert len(commands) == 12
+    assert len(commands) == 14
     for program, *command in commands:
         assert program == "eigenformer"
         if command[0] == "predict":  # forty validation rows would be too few for some levels
@@ -44,6 +46,8 @@ def test_the_commands_of_the_page_run(tmp_path, monkeypatch):
     (row, *_) = read_rows(tmp_path / "runs" / "new.csv")
     assert float(row["low_logp"]) < float(row["predicted_logp"]) < float(row["high_logp"])
     assert 0 <= float(row["novelty"]) <= 1
+    with np.load(tmp_path / "runs" / "atoms.npz") as arrays:
+        assert arrays["embeddings"].shape == (len(arrays["node"]), 16)
     assert "Intervals that contain the truth" in (tmp_path / "runs" / "report.html").read_text()
     assert float(read_rows(tmp_path / "runs" / "ensemble.csv")[0]["spread_logp"]) > 0
     assert (tmp_path / "runs" / "folds" / "out_of_fold.csv").exists()

@@ -185,7 +185,7 @@ class OnesEncoder(FeatureEncoder):
         return None
 
     def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
-        kind = torch.zeros(len(features), dtype=torch.long, device=features.device)
+        kind = torch.zeros(features.size(0), dtype=torch.long, device=features.device)
         return features.new_empty(1, 0), kind
 
 

@@ -131,6 +131,11 @@ class _Estimator(BaseEstimator):
     def _limits(self) -> Limits:
         return DEFAULT_LIMITS if self.limits is None else self.limits
 
+    def transform(self, X: Graphs) -> np.ndarray:
+        """Returns what the head sees of graphs, ``[n, d]``, without their descriptors."""
+        check_is_fitted(self, "trained_")
+        return self.trained_.embed(self._archive(X)).double().numpy()
+
     def _predict(self, X: Graphs) -> np.ndarray:
         check_is_fitted(self, "trained_")
         return self.trained_.predict(self._archive(X)).double().numpy()

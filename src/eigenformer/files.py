@@ -23,9 +23,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     """
     temporary = None
     try:
-        # The name tells whose file it is, so that it can be recognised if this process is killed.
-        prefix = f".{path.name}~{_host()}~{os.getpid()}~"
-        handle, temporary = tempfile.mkstemp(prefix=prefix, dir=path.parent)
+        handle, temporary = temporary_beside(path)
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
             stream.flush()
@@ -36,7 +34,17 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
+
+
+def temporary_beside(path: Path) -> tuple[int, Path]:
+    """Opens a new temporary file in the folder of a file. Returns its handle and its path.
+
+    The name tells whose file it is, so that it can be recognised if this process is killed.
+    """
+    prefix = f".{path.name}~{_host()}~{os.getpid()}~"
+    handle, name = tempfile.mkstemp(prefix=prefix, dir=path.parent)
+    return handle, Path(name)
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -248,15 +248,49 @@ class TrainedModel:
                 on molecules from SMILES, whose spectra are then computed.
             batch_size: Graphs per batch.
         """
-        if not isinstance(graphs, GraphDataset | GraphArchive):
-            graphs = self._listed(graphs)
-        if isinstance(graphs, GraphArchive):
-            graphs = self.dataset(graphs)
-        found = list(predict_batches(self.model, graphs, batch_size))
+        found = list(predict_batches(self.model, self._inputs(graphs), batch_size))
         empty = torch.zeros(0, self.model.config.out_channels)
         outputs = torch.cat([part.output for part in found]) if found else empty
         spreads = [part.spread for part in found if part.spread is not None]
         return Predictions(self.target.in_units(outputs), torch.cat(spreads) if spreads else None)
+
+    def embed(
+        self,
+        graphs: GraphDataset | GraphArchive | Sequence[Data] | Sequence[str],
+        nodes: bool = False,
+        batch_size: int = 64,
+    ) -> Tensor:
+        """Returns the representations of graphs before the head, ``[B, d]``, without descriptors.
+
+        Those of an ensemble are those of its first member.
+
+        Args:
+            graphs: As for :meth:`predictions`.
+            nodes: Whether to return the representations of all nodes instead, ``[Σn, d]``.
+            batch_size: Graphs per batch.
+        """
+        self.check_embedding(nodes)
+        model = self.alone().model
+        parts = [torch.zeros(0, model.config.hidden_dim, dtype=model.dtype)]
+        for found in predict_batches(
+            model, self._inputs(graphs), batch_size, return_embedding=True
+        ):
+            assert found.embedding is not None
+            part = found.embedding.nodes if nodes else found.embedding.graphs
+            assert part is not None
+            parts.append(part)
+        return torch.cat(parts)
+
+    def check_embedding(self, nodes: bool) -> None:
+        """Raises an error if the model does not have the representations that are asked for."""
+        model = self.alone().model
+        if type(model).embed is Model.embed:
+            raise ValueError(f"{self.name}: {model.config.title} does not tell its embeddings")
+        if self.target.of_nodes and not nodes:
+            raise ValueError(
+                f"{self.name}: predicts for nodes, and has no embeddings of graphs; ask for those "
+                f"of nodes (--nodes)"
+            )
 
     def bounds(self, level: float) -> np.ndarray:
         """Returns the bound on the score of each target for intervals of this level.
@@ -342,6 +376,14 @@ class TrainedModel:
             raise DataError(
                 f"the model was not trained on molecules from SMILES: {error}"
             ) from None
+
+    def _inputs(
+        self, graphs: GraphDataset | GraphArchive | Sequence[Data] | Sequence[str]
+    ) -> GraphDataset | Sequence[Data]:
+        """Returns graphs with all that the model needs."""
+        if not isinstance(graphs, GraphDataset | GraphArchive):
+            graphs = self._listed(graphs)
+        return self.dataset(graphs) if isinstance(graphs, GraphArchive) else graphs
 
     def _listed(self, graphs: Sequence[Data] | Sequence[str]) -> GraphArchive | Sequence[Data]:
         """Returns PyG graphs unchanged, and SMILES as an archive."""

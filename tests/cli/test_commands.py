@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import subprocess
 import sys
 
 import pytest
+import torch
 
+from eigenformer import TrainedModel, from_smiles
 from eigenformer.cli import main
 from eigenformer.config import load_preset
 from eigenformer.data.archive import GraphArchive
 from eigenformer.experiments.paper_tables import paper_table
+from eigenformer.export import inputs_of
 from eigenformer.training.run_folder import RunFolder
 from tests.training.samples import SMALL, read_rows, write_table
 
@@ -259,3 +263,18 @@ def test_a_terminal_that_is_not_utf8_shows_question_marks(monkeypatch):
     sys.stdout.flush()
     assert stopped.value.code == 0
     assert b"what heads and filters learned: ?? over" in written.getvalue()
+
+
+def test_an_exported_model_predicts_as_the_model_does(run, tmp_path, capsys):
+    out = tmp_path / "m.pt2"
+    assert main(["export", str(run), "--out", str(out)]) == 0
+    assert f"{out}: graph regression (weight), for one graph" in capsys.readouterr().out
+    about = {"eigenformer.json": ""}
+    program = torch.export.load(out, extra_files=about).module()
+    told = json.loads(about["eigenformer.json"])
+    assert told["outputs"] == ["weight"]
+    data = from_smiles("CC(=O)Nc1ccc(O)cc1", featurizer=told["input_format"]["featurizer"])
+    expected = TrainedModel.open(run).predict(["CC(=O)Nc1ccc(O)cc1"])
+    assert torch.allclose(program(*inputs_of(data)), expected, atol=1e-4)
+    assert main(["export", str(run), "--out", str(tmp_path / "m.onnx")]) == 2
+    assert ".pt2 files" in capsys.readouterr().err

@@ -60,3 +60,21 @@ def test_mistakes_are_explained(run, arguments, message, tmp_path, capsys):
     assert main(["explain", str(run), *arguments, "--out", str(out)]) == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_contributions_on_the_page(run, tmp_path, capsys):
+    out = tmp_path / "e.html"
+    command = ["explain", str(run), "CCO", "--out", str(out), "--attribution"]
+    assert main([*command, "occlusion", "gradients", "--output", "weight"]) == 0
+    page = out.read_text("utf-8")
+    assert "if it is removed" in page
+    assert "by integrated gradients" in page
+    assert page.count("data-node=") == 3  # only the drawing of the heads has buttons
+    for wrong, message in (
+        (["occlusoin"], "attribution 'occlusoin': unknown; the nearest is 'occlusion'"),
+        (["occlusion", "--output", "wieght"], "output 'wieght': unknown; the nearest is 'weight'"),
+    ):
+        assert main([*command, *wrong]) == 2
+        assert message in capsys.readouterr().err
+    assert main([*command[:-1], "--output", "weight"]) == 2
+    assert "only for attribution; choose a method" in capsys.readouterr().err

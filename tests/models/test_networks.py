@@ -231,3 +231,14 @@ def test_a_saved_network_is_loaded_as_what_it_is(kind, tmp_path) -> None:
     assert torch.equal(loaded(batch), model(batch))
     parts = [id(p) for parameters in model.parts().values() for p in parameters]
     assert sorted(parts) == sorted(id(p) for p in model.parameters())
+
+
+@every_network
+def test_embeddings_are_as_wide_as_the_layers(kind, changes):
+    made = config(kind, **changes)
+    model = build_model(made).eval()
+    batch = Batch.from_data_list(graphs_for(made, [5, 6]))
+    found = model.embed(batch)
+    assert found.graphs.shape == (2, made.hidden_dim)
+    assert found.nodes.shape == (11, made.hidden_dim)
+    assert torch.equal(model.decode(found, batch), model(batch))

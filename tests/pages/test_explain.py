@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from eigenformer.analysis.explanation import Explanation, attention_of, explain
 from eigenformer.analysis.filters import learned_filters
 from eigenformer.analysis.graph_view import find_graph
+from eigenformer.config import MessagePassingConfig
+from eigenformer.models import build_model
 from eigenformer.models.eigenformer import Eigenformer
 from eigenformer.pages import explain_page
 from eigenformer.pages.explain import pack_attention
@@ -58,3 +61,37 @@ def test_names_of_graphs_stay_texts(run: Path) -> None:
     parser.feed(explain_page(named))
     assert "img" not in parser.tags
     assert parser.tags.count("script") == 2
+
+
+def test_contributions_are_drawn_and_told(run: Path) -> None:
+    explanation = explain(TrainedModel.open(run), "CCO", attribution=["occlusion", "gradients"])
+    occlusion, gradients = explanation.attributions
+    occlusion.nodes[:], occlusion.edges[:] = [0.5, -2, 1], [0, 0.25]
+    page = explain_page(explanation)
+    assert "C1 −2, O2 +1, C0 +0.5, C1–O2 +0.25" in page
+    assert "<title>C1: −2</title>" in page
+    assert page.count('class="card attribution"') == 2
+    assert f"Contributions add up to {gradients.nodes.sum():+.3g}".replace("-", "−") in page
+    assert "not exact" not in page
+    gradients.nodes[0] += 100
+    assert "single contributions are not exact" in explain_page(explanation)
+    assert (
+        "attribution" not in explain_page(replace(explanation, attributions=())).split("</style")[1]
+    )
+
+
+def test_a_network_without_attention_has_contributions_only(run: Path) -> None:
+    trained = TrainedModel.open(run)
+    encoder = trained.model.config.node_encoder
+    config = MessagePassingConfig(encoder, kind="gin", layers=1, hidden_dim=16)
+    other = replace(trained, model=build_model(config).eval())
+    with pytest.raises(ValueError, match="has no spectrum-aware attention.*--attribution"):
+        explain(other, "CCO")
+    page = explain_page(explain(other, "CCO", attribution=["occlusion"]))
+    assert "What contributes" in page
+    assert "Where a head looks" not in page
+    parser = _Tags()
+    parser.feed(page)
+    assert parser.tags.count("script") <= 2
+    for word in ("heads", "Spectrum", "attention weight"):
+        assert word not in page.split("</style>")[1]

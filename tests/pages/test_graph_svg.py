@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eigenformer.analysis.drawing import Drawing, draw_graph, draw_smiles
-from eigenformer.pages.graph_svg import Layout, graph_svg
+from eigenformer.pages.graph_svg import Layout, Shades, graph_svg
 
 
 def _lines(svg: str, kind: str) -> int:
@@ -55,3 +55,22 @@ def test_everything_is_inside_the_picture(nodes: int) -> None:
     layout = Layout(draw_graph(np.zeros((2, 0), np.int64), nodes))
     assert (layout.positions >= layout.radius).all()
     assert (layout.positions <= np.array([layout.width, layout.height]) - layout.radius).all()
+
+
+def test_values_are_colours_of_two_signs() -> None:
+    shades = Shades(
+        *(np.array([1.0, -0.25, 0.0]), np.array([[0, 1], [1, 2]]), np.array([-1.0, 0.5])),
+        titles=["a: +4", "b <: −1", "c: 0", "a–b: −4", "b–c: +2"],
+    )
+    root = ElementTree.fromstring(graph_svg(draw_smiles("CCO"), "ethanol", shades=shades))
+    (under,) = [group for group in root.iter("g") if group.get("class") == "shades"]
+    paths = [(path.get("class"), path.get("style"), path[0].text) for path in under]
+    assert paths == [("minus", "--amount:100%", "a–b: −4"), ("plus", "--amount:50%", "b–c: +2")]
+    atoms = [group for group in root.iter("g") if "shaded" in group.get("class", "")]
+    assert [atom.get("class") for atom in atoms] == [
+        "atom plain shaded plus strong",
+        "atom plain shaded minus",
+        "atom shaded minus",
+    ]
+    assert [atom[0].text for atom in atoms] == ["a: +4", "b <: −1", "c: 0"]
+    assert "shade" not in graph_svg(draw_smiles("CCO"), "ethanol")

@@ -19,7 +19,8 @@ from eigenformer.data.errors import DataError
 from eigenformer.limits import Limits
 from eigenformer.models.ensemble import Ensemble
 from eigenformer.targets import Calibration, ClassTarget, LabelTarget
-from eigenformer.training.prediction_form import Found, PredictionForm
+from eigenformer.training.found import Found
+from eigenformer.training.prediction_form import PredictionForm
 from tests.serving.samples import EVIL, tiny_model
 
 SMILES = ["CCO", "C1CC", "", "c1ccccc1O", "CC(=O)Nc1ccc(O)cc1"]

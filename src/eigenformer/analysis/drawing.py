@@ -88,7 +88,7 @@ def draw_graph(edge_index: np.ndarray, num_nodes: int, seed: int = 0) -> Drawing
     import networkx as nx
 
     _check_size(num_nodes)
-    edges = _undirected(edge_index)
+    edges = undirected(edge_index)
     graph = nx.Graph()
     graph.add_nodes_from(range(num_nodes))
     graph.add_edges_from(edges.tolist())
@@ -103,14 +103,14 @@ def draw_superpixels(edge_index: np.ndarray, x: np.ndarray) -> Drawing:
     """Draws superpixels at their place in the image: the last two features are row and column."""
     _check_size(len(x))
     row, column = x[:, -2:].T * np.sqrt(max(len(x), 1))
-    return _plain(np.stack([column, -row], 1).astype(np.float64), _undirected(edge_index))
+    return _plain(np.stack([column, -row], 1).astype(np.float64), undirected(edge_index))
 
 
 def _plain(positions: np.ndarray, edges: np.ndarray) -> Drawing:
     return Drawing(positions, ("",) * len(positions), edges, np.ones(len(edges)))
 
 
-def _undirected(edge_index: np.ndarray) -> np.ndarray:
+def undirected(edge_index: np.ndarray) -> np.ndarray:
     """Returns each edge once, from the lower node to the higher, without self-loops."""
     pairs = np.sort(edge_index.T.astype(np.int64), axis=1)
     return np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)

@@ -1,7 +1,8 @@
-"""One graph as a trained model sees it: prediction, spectrum, and where each head looks."""
+"""One graph as a trained model sees it: prediction, spectrum, heads, and what contributes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from eigenformer.analysis.attribution import METHODS, Attribution, check_output, plain_archive
 from eigenformer.analysis.filters import Filters, learned_filters
 from eigenformer.analysis.graph_view import (
     DEFAULT_FEATURIZER,
@@ -20,7 +22,9 @@ from eigenformer.analysis.graph_view import (
 from eigenformer.data.errors import DataError
 from eigenformer.data.fields import SPLITS
 from eigenformer.data.workspace import Workspace
+from eigenformer.models.base import no_spectral_attention
 from eigenformer.models.eigenformer import Eigenformer
+from eigenformer.nearest import unknown
 from eigenformer.targets import Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.features import unseen_atoms
@@ -43,9 +47,11 @@ class Explanation:
             units, or probabilities.
         truth: The true values with the same rows, NaN for unknown ones. For classes ``[rows]``,
             negative for unknown ones. None if nothing is known.
-        attention: ``[layers, heads, n, n]``; row i shows where node i looks.
-        filters: What the heads do with the spectrum.
+        attention: ``[layers, heads, n, n]``; row i shows where node i looks. None for a network
+            without spectrum-aware attention.
+        filters: What the heads do with the spectrum; None for such a network.
         unknown: The nodes whose type is missing from the model's vocabulary.
+        attributions: What nodes and edges contribute to the prediction, one per method.
     """
 
     model: str
@@ -53,9 +59,10 @@ class Explanation:
     target: Target
     prediction: np.ndarray
     truth: np.ndarray | None
-    attention: np.ndarray
-    filters: Filters
+    attention: np.ndarray | None
+    filters: Filters | None
     unknown: tuple[int, ...] = ()
+    attributions: tuple[Attribution, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +89,12 @@ def explain(
     source: str,
     index: int | None = None,
     workspace: Workspace | None = None,
+    attribution: Sequence[str] = (),
+    output: str | None = None,
 ) -> Explanation:
     """Explains a trained model's prediction for one graph.
+
+    A network without spectrum-aware attention is explained by attribution only.
 
     Args:
         trained: The model.
@@ -91,9 +102,24 @@ def explain(
             ``val`` or ``test`` for the model's own data.
         index: Which of several graphs (default: the first).
         workspace: The folders of raw files and prepared graphs (default: from the environment).
+        attribution: The methods of attribution: ``occlusion``, ``gradients``.
+        output: The output that attribution is about (default: the most probable class, or the first
+            output).
     """
     workspace, trained = workspace or Workspace.resolve(), trained.alone()
-    expected, _ = trained.input_format, trained.eigenformer  # an error before any long work
+    for method in attribution:
+        if method not in METHODS:
+            raise ValueError(unknown(f"attribution '{method}'", method, METHODS))
+    if output is not None:
+        check_output(trained, output)
+        if not attribution:
+            raise ValueError(f"output '{output}': only for attribution; choose a method of it")
+    expected, model = trained.input_format, trained.model
+    if not isinstance(model, Eigenformer) and not attribution:
+        raise ValueError(
+            f"{no_spectral_attention(model)}, or ask what contributes to the prediction with "
+            f"--attribution"
+        )
     if source in SPLITS:
         view = _own_graph(trained, source, index or 0, workspace)
     else:
@@ -102,7 +128,7 @@ def explain(
         count, undirected = expected.num_frequencies, expected.undirected
         given = (features, count, undirected, workspace, expected.descriptors)
         view = find_graph(source, index, *given)
-    return explain_view(trained, view)
+    return explain_view(trained, view, attribution, output)
 
 
 def explain_molecule(trained: TrainedModel, smiles: str) -> Explanation:
@@ -112,10 +138,41 @@ def explain_molecule(trained: TrainedModel, smiles: str) -> Explanation:
     return explain_view(trained, view_molecule(smiles, *given))
 
 
-def explain_view(trained: TrainedModel, view: GraphView) -> Explanation:
-    """Explains a trained model's prediction for a graph."""
+def explain_view(
+    trained: TrainedModel,
+    view: GraphView,
+    attribution: Sequence[str] = (),
+    output: str | None = None,
+) -> Explanation:
+    """Explains a trained model's prediction for a graph. See :func:`explain`."""
     trained = trained.alone()
-    expected, model = trained.input_format, trained.eigenformer
+    try:
+        prediction, attention, filters = _seen(trained, view)
+        found = [METHODS[method](trained, view.data, output) for method in attribution]
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError(f"the model was not trained on such graphs: {error}") from None
+    return Explanation(
+        trained.name,
+        view,
+        trained.target,
+        prediction,
+        _truth(trained.target, view.data, len(prediction)),
+        attention,
+        filters,
+        unseen_atoms(trained.input_format, view.data.x),
+        tuple(found),
+    )
+
+
+def _seen(
+    trained: TrainedModel, view: GraphView
+) -> tuple[np.ndarray, np.ndarray | None, Filters | None]:
+    """Returns the prediction, and the attention and filters of an Eigenformer."""
+    model = trained.model
+    if not isinstance(model, Eigenformer):
+        return trained.predict(plain_archive(trained, [view.data])).numpy(), None, None
     weights = model.config.layers * model.config.heads * len(view.drawing) ** 2
     if weights > MOST_WEIGHTS:
         raise DataError(
@@ -123,20 +180,9 @@ def explain_view(trained: TrainedModel, view: GraphView) -> Explanation:
             f"{model.config.layers} layers of {model.config.heads} heads, too many for "
             f"a page; at most {MOST_WEIGHTS} can be shown"
         )
-    try:
-        seen = attention_of(model, view.data)
-    except ValueError as error:
-        raise DataError(f"the model was not trained on such graphs: {error}") from None
-    return Explanation(
-        trained.name,
-        view,
-        trained.target,
-        trained.target.in_units(seen.prediction).numpy(),
-        _truth(trained.target, view.data, len(seen.prediction)),
-        seen.weights.numpy(),
-        learned_filters(model),
-        unseen_atoms(expected, view.data.x),
-    )
+    seen = attention_of(model, view.data)
+    prediction = trained.target.in_units(seen.prediction).numpy()
+    return prediction, seen.weights.numpy(), learned_filters(model)
 
 
 def _own_graph(trained: TrainedModel, split: str, index: int, workspace: Workspace) -> GraphView:

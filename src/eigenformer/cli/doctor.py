@@ -27,6 +27,8 @@ _EXTRAS = {
     "images": "scikit-image",
     "parquet": "pyarrow",
     "ray": "ray",
+    "search": "optuna",
+    "hub": "huggingface_hub",
 }
 
 

@@ -24,6 +24,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Path("explain.html"),
         help="HTML file to write (default: explain.html)",
     )
+    parser.add_argument(
+        "--attribution",
+        nargs="+",
+        default=[],
+        metavar="METHOD",
+        help="also show what each node contributes: occlusion (and each edge), gradients",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="NAME",
+        help="output to attribute (default: the most probable class, or the first output)",
+    )
     add_device(parser)
     add_folders(parser)
 
@@ -36,7 +48,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     workspace = workspace_of(arguments)
     trained = TrainedModel.open(arguments.run_folder, arguments.device, limits=workspace.limits)
-    explanation = explain(trained, arguments.input, arguments.index, workspace)
+    how = (arguments.attribution, arguments.output)
+    explanation = explain(trained, arguments.input, arguments.index, workspace, *how)
     save_page(explain_page(explanation), arguments.out)
     print(f"{explanation.view.name}: {arguments.out}")
     if remark := explain_remark(explanation):

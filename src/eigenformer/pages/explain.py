@@ -1,4 +1,4 @@
-"""A page about one graph: prediction, drawing, spectrum, and every head to click through."""
+"""A page about one graph: prediction, contributions, spectrum, and every head to click through."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from eigenformer.analysis.drawing import Drawing, names_of
 from eigenformer.analysis.explanation import Explanation
+from eigenformer.pages.attribution import attribution_html
 from eigenformer.pages.graph_svg import Layout, graph_svg
 from eigenformer.pages.page import make_page, packed, render
 from eigenformer.pages.predictions import node_lines, prediction_html, truth_text
@@ -22,7 +23,13 @@ def explain_page(explanation: Explanation) -> str:
     """Returns the page as self-contained HTML."""
     view = explanation.view
     drawing = view.drawing
-    layers, heads = explanation.attention.shape[:2]
+    layers, heads = (0, 0) if explanation.attention is None else explanation.attention.shape[:2]
+    names = _node_names(explanation)
+    few = layers <= _FEW_LAYERS
+    cards = [
+        attribution_html(found, explanation.target, drawing, names)
+        for found in explanation.attributions
+    ]
     body = render(
         "explain.html",
         name=view.name,
@@ -35,12 +42,17 @@ def explain_page(explanation: Explanation) -> str:
         prediction=prediction_html(explanation.target, explanation.prediction),
         truth=truth_text(explanation.target, explanation.truth),
         remark=explain_remark(explanation),
-        drawing=graph_svg(drawing, f"{view.name}, drawn", _node_names(explanation)),
+        drawing=graph_svg(drawing, f"{view.name}, drawn", names),
+        left=cards[not few :: 2],  # the first card goes to the shorter column
+        right=cards[few::2],
         frequencies=len(view.eigenvalues) - 1,
-        room_below_heads=layers <= _FEW_LAYERS,
+        room_below_heads=few,
     )
     title = f"{view.name} · {explanation.model}"
-    return make_page(title, body, ("page.css", "explain.css"), "explain.js", _data(explanation))
+    styles = ("page.css", "explain.css")
+    if explanation.attention is None:
+        return make_page(title, body, styles)
+    return make_page(title, body, styles, "explain.js", _data(explanation, explanation.attention))
 
 
 def pack_attention(attention: np.ndarray) -> tuple[str, str]:
@@ -55,14 +67,15 @@ def pack_attention(attention: np.ndarray) -> tuple[str, str]:
     return packed(steps), packed(peaks.astype(np.float32))
 
 
-def _data(explanation: Explanation) -> dict[str, Any]:
+def _data(explanation: Explanation, attention: np.ndarray) -> dict[str, Any]:
     view, layout = explanation.view, Layout(explanation.view.drawing)
-    layers, heads, nodes = explanation.attention.shape[:3]
-    weights, peaks = pack_attention(explanation.attention)
+    layers, heads, nodes = attention.shape[:3]
+    weights, peaks = pack_attention(attention)
     vectors = view.eigenvectors
     largest = np.abs(vectors).max(0, keepdims=True)
     waves = np.rint(127 * vectors / np.maximum(largest, 1e-30)).astype(np.int8)
     filters = explanation.filters
+    assert filters is not None  # it comes with the attention
     samples = np.linspace(0, len(filters.eigenvalues) - 1, _SAMPLES).round().astype(int)
     phi2 = filters.phi2[..., samples]
     low, high = phi2.min(-1), phi2.max(-1)

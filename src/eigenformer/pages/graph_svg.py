@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,11 +37,29 @@ class Layout:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Shades:
+    """Signed values of nodes and edges, shown as two colours of different strength.
+
+    Args:
+        nodes: The value of each node, ``[n]``, between -1 and 1.
+        pairs: Pairs of nodes, ``[m, 2]``.
+        edges: The value of each pair, ``[m]``, between -1 and 1.
+        titles: A text for each node and then for each pair, shown on demand.
+    """
+
+    nodes: np.ndarray
+    pairs: np.ndarray
+    edges: np.ndarray
+    titles: Sequence[str]
+
+
 def graph_svg(
     drawing: Drawing,
     label: str,
     names: tuple[str, ...] | None = None,
     marked: Collection[int] = (),
+    shades: Shades | None = None,
 ) -> Markup:
     """Returns the drawing as an SVG element.
 
@@ -50,6 +68,7 @@ def graph_svg(
         label: A description for people who cannot see it.
         names: The names of the nodes, which makes each a button (default: no buttons).
         marked: Nodes to highlight.
+        shades: Values to show as colours (default: none).
     """
     layout, atoms = Layout(drawing), []
     for node, (letter, (x, y)) in enumerate(zip(drawing.letters, layout.positions, strict=True)):
@@ -57,7 +76,8 @@ def graph_svg(
         radius = layout.radius * (0.72 if plain else 1)
         size = layout.radius * (1.05 if len(letter) < 2 else 0.85)
         name = "" if names is None else names[node]
-        atoms.append(_Atom(x, y, letter, name, radius, size, plain, node in marked))
+        shade = None if shades is None else _Shade.of(shades.nodes[node], shades.titles[node])
+        atoms.append(_Atom(x, y, letter, name, radius, size, plain, node in marked, shade))
     return render(
         "graph.html",
         layout=layout,
@@ -65,6 +85,8 @@ def graph_svg(
         named=names is not None,
         dense=len(drawing.edges) > 4 * len(drawing),
         bonds=_bonds(drawing, layout),
+        shades=[] if shades is None else _edge_shades(shades, layout),
+        width=1.5 * layout.radius,
         atoms=atoms,
     )
 
@@ -86,6 +108,33 @@ class _Atom:
     size: float  # of the letter
     plain: bool
     marked: bool
+    shade: _Shade | None
+
+
+@dataclass(frozen=True)
+class _Shade:
+    kind: str
+    amount: int  # percent
+    title: str
+    path: str = ""
+
+    @classmethod
+    def of(cls, value: float, title: str, path: str = "") -> _Shade:
+        """Returns the colour of a value between -1 and 1."""
+        return cls("plus" if value > 0 else "minus", round(100 * abs(float(value))), title, path)
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether the colour is so strong that a letter on it must be light."""
+        return self.amount > 55
+
+
+def _edge_shades(shades: Shades, layout: Layout) -> list[_Shade]:
+    titles = shades.titles[len(shades.nodes) :]
+    return [
+        _Shade.of(value, title, _line(layout.positions[i], layout.positions[j]))
+        for (i, j), value, title in zip(shades.pairs.tolist(), shades.edges, titles, strict=True)
+    ]
 
 
 def _bonds(drawing: Drawing, layout: Layout) -> dict[str, str]:

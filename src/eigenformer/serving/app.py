@@ -132,7 +132,8 @@ def _add_api(app: FastAPI, service: Service) -> None:
     )
     async def attention(query: Annotated[MoleculeQuery, Query()]) -> Response:
         found = await asyncio.wrap_future(service.explain(query.smiles))
-        if (count := found.attention.size) > MOST_WEIGHTS:
+        count = 0 if found.attention is None else found.attention.size
+        if count > MOST_WEIGHTS:
             raise HTTPException(
                 413, f"{count:,} attention weights exceed the limit of {MOST_WEIGHTS:,}"
             )

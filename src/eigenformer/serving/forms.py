@@ -11,7 +11,7 @@ from eigenformer.analysis.drawing import names_of
 from eigenformer.analysis.explanation import Explanation
 from eigenformer.models import Eigenformer
 from eigenformer.serving.service import MoleculeRows, Service
-from eigenformer.training.prediction_form import Found
+from eigenformer.training.found import Found
 
 
 def _check_text(text: str) -> str:
@@ -148,6 +148,7 @@ class Attention(BaseModel):
     @classmethod
     def of(cls, found: Explanation) -> Attention:
         """Returns the attention of an explanation, with four digits after the point."""
+        assert found.attention is not None  # without heads, the service explains nothing
         return cls(
             model=found.model,
             smiles=found.view.name,

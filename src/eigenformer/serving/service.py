@@ -18,8 +18,10 @@ from eigenformer.pages import explain_page
 from eigenformer.pages.graph_svg import molecule_picture
 from eigenformer.serving.joined_work import JoinedWork
 from eigenformer.trained_model import TrainedModel
-from eigenformer.training.prediction_form import Found, PredictionForm, encoded
-from eigenformer.training.table_prediction import RowPredictor, check_header, predict_graphs
+from eigenformer.training.found import Found
+from eigenformer.training.output import encoded
+from eigenformer.training.prediction_form import PredictionForm
+from eigenformer.training.table_prediction import RowPredictor, check_header, find_graphs
 
 LEVEL = 0.9
 """The level of intervals, unless another one is given."""
@@ -44,7 +46,7 @@ class MoleculeRows:
 
     def csv(self, found: Sequence[Found]) -> bytes:
         """Returns the rows with their predictions, as ``eigenformer predict`` writes them."""
-        complete = map(self.predictor.complete, self.rows, found)
+        complete = self.predictor.complete(self.rows, found).text()
         return encoded(_CSV, [self.predictor.names(), *complete])
 
 
@@ -143,7 +145,7 @@ class Service:
 
     def _predict(self, rows: list[Row]) -> list[Found]:
         graphs = [predictor.featurize([cells])[0] for predictor, cells in rows]
-        return predict_graphs(self.trained, graphs, self.form)
+        return find_graphs(self.trained, graphs, self.form)
 
 
 def _usual_level(trained: TrainedModel) -> float | None:

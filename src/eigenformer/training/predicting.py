@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from eigenformer.data.batching import GraphDataset
+from eigenformer.models.base import Embedding, Model
 from eigenformer.models.ensemble import Ensemble
 from eigenformer.targets import Calibration, Target
 from eigenformer.training.modes import evaluation_mode
@@ -35,6 +36,7 @@ class PredictedBatch:
             any other model.
         attention: The attention weights ``[heads, n, n]`` per layer and graph; empty unless
             requested.
+        embedding: The representations before the head; None unless requested.
     """
 
     batch: Batch
@@ -42,6 +44,7 @@ class PredictedBatch:
     output: Tensor
     spread: Tensor | None
     attention: list[list[Tensor]]
+    embedding: Embedding | None = None
 
 
 @torch.no_grad()
@@ -51,6 +54,7 @@ def predict_batches(
     batch_size: int = 64,
     transform: Transform | None = None,
     return_attention: bool = False,
+    return_embedding: bool = False,
 ) -> Iterator[PredictedBatch]:
     """Predicts for all graphs in order, in evaluation mode, on the model's device.
 
@@ -60,6 +64,7 @@ def predict_batches(
         batch_size: Graphs per batch.
         transform: Applied to each batch before prediction.
         return_attention: Whether to return the attention weights, too.
+        return_embedding: Whether to return the representations before the head, too.
     """
     device = model_device(model)
 
@@ -76,8 +81,14 @@ def predict_batches(
     with evaluation_mode(model):
         for batch, places, given in in_time(batches(), device):
             attention: list[list[Tensor]] = []
-            spread = None
-            if return_attention:
+            spread = embedding = None
+            if return_embedding:
+                assert isinstance(model, Model)
+                seen = model.embed(given)
+                output = model.decode(seen, given)
+                pooled = None if seen.graphs is None else seen.graphs.cpu()
+                embedding = Embedding(pooled, seen.nodes.cpu())
+            elif return_attention:
                 output, layers = model(given, return_attention=True)
                 attention = [[weights.cpu() for weights in layer] for layer in layers]
             elif isinstance(model, Ensemble):
@@ -85,7 +96,7 @@ def predict_batches(
                 output, spread = model.combined(each), each.std(0, correction=0).cpu()
             else:
                 output = model(given)
-            yield PredictedBatch(batch, places, output.cpu(), spread, attention)
+            yield PredictedBatch(batch, places, output.cpu(), spread, attention, embedding)
 
 
 def evaluate(

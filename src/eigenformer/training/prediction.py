@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenformer.data.each_graph import read_each_graph
+from eigenformer.data.each_graph import EachGraph, read_each_graph
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.tables import is_table
 from eigenformer.files import remove_leftovers_of, write_atomic
@@ -14,17 +16,17 @@ from eigenformer.model_folder import CARD, ENSEMBLE, WEIGHTS
 from eigenformer.pools import HERE, Pool
 from eigenformer.reporting import Reporter
 from eigenformer.training.features import check_columns
-from eigenformer.training.prediction_form import (
+from eigenformer.training.found import Found
+from eigenformer.training.output import (
     REASON,
-    Found,
     PredictionCounts,
-    PredictionForm,
+    TextOutput,
     check_suffix,
     encoded,
-    predict_each,
 )
+from eigenformer.training.prediction_form import PredictionForm
 from eigenformer.training.run_folder import CHECKPOINT, CONFIG, METRICS, SUMMARY
-from eigenformer.training.table_prediction import predict_table
+from eigenformer.training.table_prediction import Form, Made, predict_table
 
 if TYPE_CHECKING:
     from eigenformer.trained_model import TrainedModel
@@ -61,20 +63,19 @@ def predict_file(
     """
     form = PredictionForm.of(trained, interval, novelty)
     source, out = Path(source), Path(out)
-    if not source.exists():
-        raise DataError(Problem(str(source), "there is no such file or folder"))
-    _check_out(out, source)  # before any long work
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(out.parent, os.W_OK):
-        raise DataError(Problem(str(out), "cannot be written to"))
-    remove_leftovers_of(out)
+    check_places(source, out)  # before any long work
     cell = without_formula if escape_formulas else str
     if is_table(source):
         column = smiles or trained.input_format.smiles
-        return predict_table(trained, source, out, column, form, cell, pool, reporter)
-    header, rows = _predict_archive(trained, source, form)
-    write_atomic(out, encoded(out, [header, *rows], cell))
-    return PredictionCounts(len(rows), sum(row[-1] == "" for row in rows))
+
+        def open_output(names: list[str], key: str) -> TextOutput:
+            # An output with escaped formulas is other work.
+            return TextOutput(out, names, f"{key}{cell('=')}", cell)
+
+        return predict_table(trained, source, column, form, open_output, pool, reporter)
+    names, piece = of_archive(trained, source, form)
+    write_atomic(out, encoded(out, [names, *piece.text()], cell))
+    return piece.counts
 
 
 def without_formula(cell: str) -> str:
@@ -91,13 +92,28 @@ def without_formula(cell: str) -> str:
     return cell
 
 
-def _check_out(out: Path, source: Path) -> None:
-    """Raises an error if the output would replace the input, a folder, or a file of a model."""
+def check_places(
+    source: Path, out: Path, what: str = "predictions", others: Sequence[str] = ()
+) -> None:
+    """Raises an error if there is no input, or if the output cannot or should not be written.
+
+    Makes the folder of the output. An output must not replace the input, a folder, or a file of a
+    model, and its name must say how to write it; see :func:`check_suffix`.
+    """
+    if not source.exists():
+        raise DataError(Problem(str(source), "there is no such file or folder"))
     if out.is_dir():
         raise DataError(Problem(str(out), "is a folder; give the name of a file"))
-    check_suffix(out)
-    if not out.exists():
-        return
+    check_suffix(out, what, others)
+    if out.exists():
+        _check_replaced(out, source)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(out.parent, os.W_OK):
+        raise DataError(Problem(str(out), "cannot be written to"))
+    remove_leftovers_of(out)
+
+
+def _check_replaced(out: Path, source: Path) -> None:
     place, folder = out.resolve(), source.resolve()
     if out.samefile(source) or (source.is_dir() and place.is_relative_to(folder)):
         what = "the input" if out.samefile(source) else f"a file of the input {source}"
@@ -108,29 +124,24 @@ def _check_out(out: Path, source: Path) -> None:
         raise DataError(Problem(str(out), "is a file of a model; give another name with --out"))
 
 
-def _predict_archive(
-    trained: TrainedModel, path: Path, form: PredictionForm
-) -> tuple[list[str], list[list[str]]]:
+def of_archive(trained: TrainedModel, path: Path, form: Form[Made]) -> tuple[list[str], Made]:
+    """Computes for graphs in any format. Returns the names of all columns, and the rows."""
     each = read_each_graph(path, trained.input_format, trained.limits)
     archive = each.archive
     check_columns(trained.input_format, archive, path)
-    found = iter(predict_each(trained, archive, form))
+    found = iter(form.each(trained, archive))
     parts = [Found.none(reason) if reason else next(found) for reason in each.reasons]
     if parts and all(part.reason for part in parts):
         raise DataError(Problem(str(path), parts[0].reason))
-    nodes, names = trained.target.of_nodes, form.header()
-    header = ["graph", *(["node"] if nodes else []), *names, REASON]
-    numbers = iter(range(len(archive)))  # of the graphs in the archive
-    rows: list[list[str]] = []
-    for name, reason, part in zip(each.names, each.reasons, parts, strict=True):
-        if reason:  # how many nodes the graph has is not known
-            rows.append([name, *([""] if nodes else []), *form.row(part)])
-            continue
-        graph = next(numbers)
-        for node in range(int(archive.num_nodes[graph]) if nodes else 1):
-            called = str(node)
-            if archive.node_names is not None:
-                called = archive.node_names[int(archive.node_offsets[graph]) + node]
-            place = [name, called] if nodes else [name]
-            rows.append([*place, *form.row(part, node)])
-    return header, rows
+    rows = [[name] for name in each.names]
+    return ["graph", *form.header(), REASON], form.piece(rows, parts, _node_names(each))
+
+
+def _node_names(each: EachGraph) -> list[Sequence[str]] | None:
+    """Returns the names of the nodes of each graph, none for a graph that cannot be read."""
+    archive = each.archive
+    if archive.node_names is None:
+        return None
+    ends = archive.node_offsets.tolist()
+    names = iter([archive.node_names[i:j] for i, j in itertools.pairwise(ends)])
+    return [() if reason else next(names) for reason in each.reasons]

@@ -2,59 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from torch import Tensor
 
 from eigenformer.data.archive import GraphArchive
-from eigenformer.data.errors import DataError
 from eigenformer.models.ensemble import Ensemble
 from eigenformer.targets import Target
+from eigenformer.training.found import Found, find_each
+from eigenformer.training.output import Rows, TextPiece, by_node, counted
 
 if TYPE_CHECKING:
     from eigenformer.trained_model import TrainedModel
-
-REASON = "reason"
-"""The last column: why there is no prediction."""
-
-_DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": ","}
-"""The delimiter of an output by the end of its name, which may be followed by ``.gz``."""
-
-
-@dataclass(frozen=True)
-class PredictionCounts:
-    """The number of rows, and the number of rows with a prediction."""
-
-    rows: int
-    predicted: int
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The prediction for one graph, or the reason why there is none.
-
-    Args:
-        values: The prediction in units, ``[rows, *]``.
-        spread: The spread of an ensemble, of the same shape; None for any other model.
-        reason: Why there is no prediction; empty if there is one.
-        novelty: How unlike the training set the graph is; NaN if it was not asked for.
-    """
-
-    values: np.ndarray
-    spread: np.ndarray | None = None
-    reason: str = ""
-    novelty: float = float("nan")
-
-    @classmethod
-    def none(cls, reason: str) -> Found:
-        """Returns that there is no prediction."""
-        return cls(np.zeros((0, 0)), reason=reason)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,102 +45,67 @@ class PredictionForm:
 
     def header(self) -> list[str]:
         """Returns the names of the columns, without that of the reason."""
-        names = [f"spread_{name}" for name in self.target.column_names] if self.spreads else []
-        ends = [] if self.bounds is None else self.target.interval_header()
-        return [*self.target.header(), *names, *ends, *(["novelty"] if self.novelty else [])]
+        nodes = ["node"] if self.target.of_nodes else []
+        return [*nodes, *self._names()]
 
-    def row(self, found: Found, node: int = 0) -> list[str]:
-        """Returns the cells of these columns and of the reason."""
-        if found.reason:
-            return [*[""] * len(self.header()), found.reason]
-        values = found.values[node]
-        spread = [] if found.spread is None else [str(value) for value in found.spread[node]]
-        ends = [] if self.bounds is None else self.target.interval_cells(values, self.bounds)
-        new = [f"{found.novelty:.4g}"] if self.novelty else []
-        return [*self.target.cells(values), *spread[: self.target.num_outputs], *ends, *new, ""]
+    def key(self) -> list[object]:
+        """Returns what the predictions depend on beside the model, the table and the columns."""
+        return [None if self.bounds is None else self.bounds.tolist()]
+
+    def each(self, trained: TrainedModel, archive: GraphArchive) -> list[Found]:
+        """Returns the prediction for each graph, or the reason why it has none."""
+
+        def compute(part: GraphArchive) -> tuple[Tensor, Tensor | None]:
+            predicted = trained.predictions(part)
+            return predicted.values, predicted.spread
+
+        sizes = self.target.rows(archive.num_nodes.tolist())
+        found = find_each(compute, archive, sizes, "prediction")
+        if not self.novelty:
+            return found
+        good = [graph for graph, part in enumerate(found) if not part.reason]
+        values = trained.novelty(archive.subset(good)) if good else ()
+        for graph, value in zip(good, values, strict=True):
+            found[graph] = replace(found[graph], novelty=float(value))
+        return found
+
+    def piece(
+        self, rows: Rows, found: Sequence[Found], names: Sequence[Sequence[str]] | None = None
+    ) -> TextPiece:
+        """Returns rows with their predictions, one per graph or one per node.
+
+        Args:
+            rows: The cells of each graph.
+            found: The predictions.
+            names: The names of the nodes of each graph (default: their numbers).
+        """
+        if self.target.of_nodes:
+            nodes = by_node(rows, found, names)
+            complete = [[*cells, *self._cells(part, node)] for cells, part, node in nodes]
+        else:
+            pairs = zip(rows, found, strict=True)
+            complete = [[*cells, *self._cells(part)] for cells, part in pairs]
+        return TextPiece(complete, counted(found))
 
     def values(self, found: Found) -> dict[str, float | str] | None:
         """Returns the cells of these columns as numbers and words; None without a prediction."""
         if found.reason:
             return None
-        cells = zip(self.header(), self.row(found), strict=False)  # the reason is left out
+        cells = zip(self.header(), self._cells(found), strict=False)  # the reason is left out
         words = self.target.worded
         return {name: cell if name in words else float(cell) for name, cell in cells}
 
+    def _names(self) -> list[str]:
+        names = [f"spread_{name}" for name in self.target.column_names] if self.spreads else []
+        ends = [] if self.bounds is None else self.target.interval_header()
+        return [*self.target.header(), *names, *ends, *(["novelty"] if self.novelty else [])]
 
-def check_suffix(out: Path) -> None:
-    """Raises an error if a file's name does not say how to write it."""
-    if _packing(out)[1] not in _DELIMITERS:
-        raise DataError(
-            f"{out}: predictions are written to {', '.join(_DELIMITERS)} files, which may end in "
-            f".gz; give such a name"
-        )
-
-
-def encoded(out: Path, rows: Iterable[list[str]], cell: Callable[[str], str] = str) -> bytes:
-    """Returns rows in the format that the name of a file stands for.
-
-    Args:
-        out: The file, which ends in ``.csv``, ``.tsv`` or ``.txt``, or one of these and ``.gz``.
-        rows: The rows.
-        cell: Applied to every cell.
-    """
-    packed, suffix = _packing(out)
-    stream = io.StringIO(newline="")
-    writer = csv.writer(stream, delimiter=_DELIMITERS[suffix])
-    writer.writerows([cell(text) for text in row] for row in rows)
-    data = stream.getvalue().encode("utf-8")
-    return gzip.compress(data, mtime=0) if packed else data  # packed pieces can be put together
-
-
-def _packing(out: Path) -> tuple[bool, str]:
-    """Returns whether a file is packed, and the end of its name without ``.gz``."""
-    packed = out.suffix.lower() == ".gz"
-    return packed, (out.with_suffix("") if packed else out).suffix.lower()
-
-
-def predict_each(trained: TrainedModel, archive: GraphArchive, form: PredictionForm) -> list[Found]:
-    """Returns the prediction for each graph, or the reason why it has none."""
-    found = _predicted(trained, archive)
-    if not form.novelty:
-        return found
-    good = [graph for graph, part in enumerate(found) if not part.reason]
-    values = trained.novelty(archive.subset(good)) if good else ()
-    for graph, value in zip(good, values, strict=True):
-        found[graph] = replace(found[graph], novelty=float(value))
-    return found
-
-
-def _predicted(trained: TrainedModel, archive: GraphArchive) -> list[Found]:
-    sizes = trained.target.rows(archive.num_nodes.tolist())
-    try:
-        predicted = trained.predictions(archive)
-    except (ValueError, RuntimeError, MemoryError):  # RuntimeError: PyTorch's memory is exhausted
-        return [_predict_one(trained, archive.subset([graph])) for graph in range(len(archive))]
-    values = [part.numpy() for part in predicted.values.split(sizes)]
-    if predicted.spread is None:
-        return [_checked(part) for part in values]
-    spreads = predicted.spread.split(sizes)
-    return [_checked(part, own.numpy()) for part, own in zip(values, spreads, strict=True)]
-
-
-def _predict_one(trained: TrainedModel, archive: GraphArchive) -> Found:
-    try:
-        predicted = trained.predictions(archive)
-    except (ValueError, RuntimeError, MemoryError) as error:
-        return Found.none(_reason(error))
-    spread = predicted.spread
-    return _checked(predicted.values.numpy(), None if spread is None else spread.numpy())
-
-
-def _checked(values: np.ndarray, spread: np.ndarray | None = None) -> Found:
-    finite = np.isfinite(values).all()
-    return Found(values, spread, "" if finite else "the prediction is not a finite number")
-
-
-def _reason(error: Exception) -> str:
-    """Returns why there is no prediction for a graph that was processed alone, in one line."""
-    if isinstance(error, MemoryError):
-        return "too large for the memory of this machine"
-    lines = str(error).removeprefix("graph 0 of the batch: ").removeprefix("graph 0: ").splitlines()
-    return lines[0] if lines else type(error).__name__
+    def _cells(self, found: Found, node: int = 0) -> list[str]:
+        """Returns the cells of these columns and of the reason."""
+        if found.reason:
+            return [*[""] * len(self._names()), found.reason]
+        values = found.values[node]
+        spread = [] if found.spread is None else [str(value) for value in found.spread[node]]
+        ends = [] if self.bounds is None else self.target.interval_cells(values, self.bounds)
+        new = [f"{found.novelty:.4g}"] if self.novelty else []
+        return [*self.target.cells(values), *spread[: self.target.num_outputs], *ends, *new, ""]

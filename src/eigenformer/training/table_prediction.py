@@ -1,4 +1,4 @@
-"""Predicts for a table of molecules of any length: in chunks, on all cores, and resumable."""
+"""Computes for a table of molecules of any length: in chunks, on all cores, and resumable."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import torch
 
 from eigenformer import __version__
+from eigenformer.data.archive import GraphArchive
 from eigenformer.data.descriptors import columns
 from eigenformer.data.errors import DataError, Problem
 from eigenformer.data.featurizing import follow_parent
@@ -30,15 +31,8 @@ from eigenformer.models.ensemble import Ensemble
 from eigenformer.nearest import unknown
 from eigenformer.pools import HERE, Pool
 from eigenformer.reporting import Reporter
-from eigenformer.training.partial_file import PartialFile
-from eigenformer.training.prediction_form import (
-    REASON,
-    Found,
-    PredictionCounts,
-    PredictionForm,
-    encoded,
-    predict_each,
-)
+from eigenformer.training.found import Found
+from eigenformer.training.output import REASON, Output, Piece, PredictionCounts, Rows
 
 if TYPE_CHECKING:
     from eigenformer.trained_model import TrainedModel
@@ -50,48 +44,67 @@ _MANY = 4 * CHUNK
 # A piece with more than that is complete before it has all its rows.
 _CHARACTERS = 1 << 24
 
-Rows = list[list[str]]
+Made = TypeVar("Made", bound=Piece)
+MadeOnly = TypeVar("MadeOnly", bound=Piece, covariant=True)
+
+
+class Form(Protocol[MadeOnly]):
+    """What is computed for each graph, and the columns that it is written to."""
+
+    def header(self) -> list[str]:
+        """Returns the names of the columns, without that of the reason."""
+
+    def key(self) -> list[object]:
+        """Returns what the values depend on beside the model, the table and the columns."""
+
+    def each(self, trained: TrainedModel, archive: GraphArchive) -> list[Found]:
+        """Returns what is found for each graph."""
+
+    def piece(
+        self, rows: Rows, found: Sequence[Found], names: Sequence[Sequence[str]] | None = None
+    ) -> MadeOnly:
+        """Returns rows with what was found, one per graph or one per node."""
 
 
 @dataclass(frozen=True, eq=False)
-class RowPredictor:
-    """Predicts for rows of a table.
+class RowPredictor(Generic[Made]):
+    """Computes for rows of a table.
 
     Args:
         trained: The model.
-        form: The columns to add.
+        form: What to compute.
         smiles: The column with SMILES.
         header: The columns of the table.
     """
 
     trained: TrainedModel
-    form: PredictionForm
+    form: Form[Made]
     smiles: str
     header: list[str]
 
-    def __call__(self, rows: Rows) -> Rows:
-        """Returns each row with its prediction, or with the reason why it has none."""
+    def __call__(self, rows: Rows) -> Made:
+        """Returns each row with what is found, or with the reason why there is nothing."""
         return self.finish(rows, self.featurize(rows))
 
     def featurize(self, rows: Rows) -> list[MoleculeGraph | str]:
         """Returns the graph of each row, or the reason why it has none."""
         return [self._graph(cells) for cells in rows]
 
-    def finish(self, rows: Rows, graphs: Sequence[MoleculeGraph | str]) -> Rows:
-        """Predicts for the graphs, and returns the complete rows."""
-        found = predict_graphs(self.trained, graphs, self.form)
-        return [self.complete(cells, part) for cells, part in zip(rows, found, strict=True)]
+    def finish(self, rows: Rows, graphs: Sequence[MoleculeGraph | str]) -> Made:
+        """Computes for the graphs, and returns the complete rows."""
+        return self.complete(rows, find_graphs(self.trained, graphs, self.form))
 
-    def complete(self, cells: list[str], found: Found) -> list[str]:
-        """Returns a row with as many cells as the header has, and its prediction."""
+    def complete(self, rows: Rows, found: Sequence[Found]) -> Made:
+        """Returns rows with as many cells as the header has, and what was found for them."""
         width = len(self.header)
-        return [*[*cells, *[""] * (width - len(cells))][:width], *self.form.row(found)]
+        shown = [[*cells, *[""] * (width - len(cells))][:width] for cells in rows]
+        return self.form.piece(shown, found)
 
     def names(self) -> list[str]:
         """Returns the columns of a complete row. No two new ones have the same name."""
         return [*self.header, *_free_names([*self.form.header(), REASON], self.header)]
 
-    def on_cpu(self) -> RowPredictor:
+    def on_cpu(self) -> RowPredictor[Made]:
         """Returns the same with a copy of the model on the CPU, for another process."""
         model = copy.deepcopy(self.trained.model).cpu()
         return replace(self, trained=replace(self.trained, model=model))
@@ -113,17 +126,16 @@ class RowPredictor:
             return str(error)
 
 
-def predict_graphs(
-    trained: TrainedModel, graphs: Sequence[MoleculeGraph | str], form: PredictionForm
+def find_graphs(
+    trained: TrainedModel, graphs: Sequence[MoleculeGraph | str], form: Form[Made]
 ) -> list[Found]:
-    """Returns the prediction for each molecule. One that is only a reason has no prediction."""
+    """Returns what is found for each molecule. For one that is only a reason, there is nothing."""
     found = [Found.none(graph if isinstance(graph, str) else "") for graph in graphs]
     molecules = [(place, g) for place, g in enumerate(graphs) if isinstance(g, MoleculeGraph)]
     molecules.sort(key=lambda item: len(item[1].x))  # similar sizes make good batches
     if molecules:
-        archive = trained.archive([graph for _, graph in molecules])
-        predicted = predict_each(trained, archive, form)
-        for (place, _), part in zip(molecules, predicted, strict=True):
+        computed = form.each(trained, trained.archive([graph for _, graph in molecules]))
+        for (place, _), part in zip(molecules, computed, strict=True):
             found[place] = part
     return found
 
@@ -152,25 +164,24 @@ def check_header(
 def predict_table(
     trained: TrainedModel,
     path: Path,
-    out: Path,
     smiles: str,
-    form: PredictionForm,
-    cell: Callable[[str], str] = str,
+    form: Form[Made],
+    open_output: Callable[[list[str], str], Output[Made]],
     pool: Pool = HERE,
     reporter: Reporter | None = None,
 ) -> PredictionCounts:
-    """Predicts for a table of molecules and writes it with the predictions.
+    """Computes for a table of molecules and writes it with what was found.
 
-    If a process that did the same was killed, continues where it stopped.
+    If a process that did the same was killed, continues where it stopped, if the output can.
 
     Args:
         trained: The model.
         path: The table.
-        out: The file to write: CSV or TSV, which may end in ``.gz``.
         smiles: The column with SMILES.
-        form: The columns to add.
-        cell: Applied to every cell that is written.
-        pool: Where to predict. A short table needs one process only, which is this one.
+        form: What to compute.
+        open_output: Opens the output, given the names of its columns and a key that identifies the
+            work.
+        pool: Where to compute. A short table needs one process only, which is this one.
         reporter: Reports the progress.
     """
     reporter = reporter or Reporter()
@@ -186,21 +197,17 @@ def predict_table(
         trained.check_molecules()
         predictor = RowPredictor(trained, form, smiles, header)
         names = predictor.names()
-        bounds = None if form.bounds is None else form.bounds.tolist()
-        written = PartialFile(out, _key(trained, path, names, smiles, bounds, cell("=")))
-        with closing(written), reporter.step("predicting", count, unit="rows") as step:
-            if written.rows:
-                reporter.say(f"{written.partial}: continuing after {written.rows} rows")
-                step.advance(written.rows)
-            else:
-                written.append(encoded(out, [names], cell), 0, 0)
-            rest = itertools.islice((row for _, row in table.rows), written.rows, None)
-            for rows in _predicted(predictor, _chunks(rest), pool if count > _MANY else HERE):
-                predicted = sum(row[-1] == "" for row in rows)
-                written.append(encoded(out, rows, cell), len(rows), predicted)
-                step.advance(len(rows))
-            written.finish()
-    return PredictionCounts(written.rows, written.predicted)
+        output = open_output(names, _key(trained, path, names, smiles, form.key()))
+        with closing(output), reporter.step("predicting", count, unit="rows") as step:
+            if output.rows:
+                reporter.say(f"{output.out}: continuing after {output.rows} rows")
+                step.advance(output.rows)
+            rest = itertools.islice((row for _, row in table.rows), output.rows, None)
+            for piece in _predicted(predictor, _chunks(rest), pool if count > _MANY else HERE):
+                output.append(piece)
+                step.advance(piece.counts.rows)
+            output.finish()
+    return PredictionCounts(output.rows, output.predicted)
 
 
 def _chunks(rows: Iterator[list[str]]) -> Iterator[Rows]:
@@ -217,8 +224,8 @@ def _chunks(rows: Iterator[list[str]]) -> Iterator[Rows]:
         yield chunk
 
 
-def _predicted(predictor: RowPredictor, chunks: Iterator[Rows], pool: Pool) -> Iterator[Rows]:
-    """Predicts for chunks of rows, in order, in several processes.
+def _predicted(predictor: RowPredictor[Made], chunks: Iterator[Rows], pool: Pool) -> Iterator[Made]:
+    """Computes for chunks of rows, in order, in several processes.
 
     On the CPU, each process does everything. A GPU predicts in this process, while the others
     prepare graphs for it.
