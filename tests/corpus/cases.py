@@ -391,7 +391,7 @@ CASES = {
     "places outside a dictionary": Case(
         copied("dictionary.parquet"),
         "data prepare dictionary.parquet",
-        "Dictionary indices invalid",
+        "a place outside the dictionary",
     ),
     "bonds without an end": Case(zinc(bond_offset=[0, 1, 2**47]), ZINC, "bond_offset does not add"),
     "date after 9999": Case(late_date, "data prepare late.parquet --target y", "column 'y': "),

@@ -293,6 +293,14 @@ ELSEWHERE = {
     "test_a_bad_graph_of_an_archive_keeps_its_place",
     "bad graphs of tables": "training/test_prediction.py::"
     "test_a_bad_graph_of_tables_keeps_its_place",
+    "lines of unknown graphs": "training/test_prediction.py::"
+    "test_a_line_of_an_unknown_graph_ends_it",
+    "rows between two open quotes": "training/test_prediction.py::"
+    "test_two_open_quotes_swallow_no_graph",
+    "cells of Parquet without text": "training/test_prediction.py::"
+    "test_a_cell_of_parquet_that_has_no_text_keeps_its_place",
+    "rows of weight 0": "training/test_row_weights.py::"
+    "test_rows_of_weight_0_are_left_out_altogether",
     "outputs over inputs": "training/test_prediction.py::"
     "test_an_output_never_replaces_the_input_or_the_model",
 }
