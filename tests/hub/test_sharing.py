@@ -81,7 +81,7 @@ def test_an_ensemble_and_then_a_model_in_its_place(
     assert torch.equal(predicted(tmp_path / "single"), predicted(run))
 
 
-_SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("/tmp/out", "a/b")]
+_SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("/out", "a/b")]
 
 
 @pytest.mark.parametrize("member", ["../out", *_SLOW])

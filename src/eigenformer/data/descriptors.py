@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eigenformer.data.cells import is_missing, read_number
+from eigenformer.data.cells import is_missing, named, read_number
 from eigenformer.data.errors import DataError
 
 if TYPE_CHECKING:
@@ -69,10 +69,8 @@ def read(cells: Mapping[str, str], names: Sequence[str]) -> np.ndarray:
     for name in columns(names):
         if name not in cells:
             raise DataError(f"descriptors: column '{name}' is missing")
-        try:
+        with named(name):
             values.append(np.nan if is_missing(cells[name]) else read_number(cells[name]))
-        except DataError as error:
-            raise DataError(f"{name}: {error}") from None
     return in_single_precision(np.array(values, dtype=np.float64))
 
 

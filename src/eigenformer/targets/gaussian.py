@@ -14,7 +14,7 @@ from eigenformer.targets.numbers import NumberTarget
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Variances of standardised targets beyond these are not predicted: e⁻¹⁴ is 0.0009² .
+# Variances of standardised targets beyond these are not predicted: e⁻¹⁴ is 0.0009².
 _LOG_VARIANCES = (-14.0, 14.0)
 
 
@@ -48,6 +48,7 @@ class GaussianTarget(NumberTarget):
         mean, log_variance = predictions.split(self.num_outputs, 1)
         log_variance = log_variance.clamp(*_LOG_VARIANCES)
         errors = (mean - targets.nan_to_num().to(mean.dtype)).where(known, mean.new_zeros(()))
+        # F.gaussian_nll_loss would ask a GPU whether a variance is negative.
         losses = (log_variance + errors.square() * (-log_variance).exp()) / 2
         losses = losses.where(known, losses.new_zeros(()))
         return weigh(losses, weights).sum().view(1), known.sum().view(1)
