@@ -32,7 +32,7 @@ def test_rates_grow_with_depth():
     assert [layer.drop_path.rate for layer in model.layers] == pytest.approx([0, 0.2, 0.4])
 
 
-@pytest.mark.parametrize("local_branch", [None, "gine"])
+@pytest.mark.parametrize("local_branch", [None, "gine", "gated"])
 @pytest.mark.parametrize("degree_scaler", [True, False])
 def test_a_graph_without_branches_is_only_normalised(monkeypatch, local_branch, degree_scaler):
     batch = random_batch([4, 6], torch.float64)

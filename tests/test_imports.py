@@ -31,7 +31,7 @@ ROOMS = (
     ("spectrum", "lanczos", "scalar_mlp", "ragged", "frequencies", "blocks"),
     ("data", "kernels"),
     ("edges", "encoders", "descriptor_encoder", "encodings", "batch_norm", "feed_forward"),
-    ("local_branch", "node_potentials", "spectral_filters"),
+    ("local_branch", "gated_branch", "node_potentials", "spectral_filters"),
     ("parts", "drop_path", "attention", "layer"),
     ("models", "model_folder"),
     ("testing", "export", "self_check"),

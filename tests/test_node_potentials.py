@@ -52,7 +52,7 @@ def test_frequencies_left_out_take_no_part():
     torch.testing.assert_close(module.potentials(make_kernel(drawn)), expected)
 
 
-@pytest.mark.parametrize("local_branch", [None, "gine"])
+@pytest.mark.parametrize("local_branch", [None, "gine", "gated"])
 def test_symmetries_hold(dtype, local_branch):
     torch.manual_seed(0)
     config = small_config(node_potentials=6, local_branch=local_branch, head_layers=2)

@@ -36,7 +36,10 @@ NORMS = {
 FEED_FORWARDS = {"mlp": "eigenformer.feed_forward:FeedForward"}
 """The class of each feed-forward network of a layer, by name."""
 
-LOCAL_BRANCHES = {"gine": "eigenformer.local_branch:LocalBranch"}
+LOCAL_BRANCHES = {
+    "gine": "eigenformer.local_branch:LocalBranch",
+    "gated": "eigenformer.gated_branch:GatedBranch",
+}
 """The class of each local branch of a layer, by name."""
 
 NETWORK_NAMES = {

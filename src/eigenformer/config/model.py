@@ -216,7 +216,7 @@ class EigenformerConfig(NetworkConfig):
             the paper, for none.
         potential_width: Hidden width of the φ of each node potential.
         local_branch: Network that sends messages along edges, beside the attention of each
-            layer: ``gine``; None, as in the paper, for no such network.
+            layer: ``gine`` or ``gated``; None, as in the paper, for no such network.
         filters: Number of learned filters of the spectrum applied to the nodes, beside the
             attention of each layer; must divide ``hidden_dim``; 0, as in the paper, for none.
         filter_width: Hidden width of the φ of each filter.
