@@ -10,6 +10,9 @@ from torch_geometric.data import Batch, Data
 
 from eigenformer import EigenformerConfig, LaplacianSpectrum
 from eigenformer.config import EmbeddingSpec, load_preset, presets
+from eigenformer.kernels import AttentionKernel, make_kernel
+from eigenformer.options import Backend
+from eigenformer.ragged import RaggedGraphs
 
 NODE_TYPES, EDGE_TYPES = 22, 4
 EIGENFORMERS = [name for name in presets() if load_preset(name).model.kind == "eigenformer"]
@@ -25,6 +28,11 @@ def graph(num_nodes: int, edges: list[tuple[int, int]], dtype: torch.dtype = tor
         edge_attr=torch.randint(1, EDGE_TYPES, (edge_index.size(1),)),
     )
     return LaplacianSpectrum(dtype=dtype)(data)
+
+
+def kernel_of(data: Data, backend: Backend = "auto") -> AttentionKernel:
+    """The kernel of a graph or a batch."""
+    return make_kernel(RaggedGraphs.from_data(data), backend)
 
 
 def from_networkx(g: nx.Graph, dtype: torch.dtype = torch.float32) -> Data:

@@ -41,8 +41,8 @@ class Neighbours(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(channels))
 
-    def forward(self, x: Tensor, graphs, edges) -> Tensor:
-        source, target = graphs.edge_index
+    def forward(self, x: Tensor, kernel, edges) -> Tensor:
+        source, target = kernel.graphs.edge_index
         return torch.zeros_like(x).index_add(0, target, x[source]) * self.weight
 
 

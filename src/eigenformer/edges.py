@@ -91,6 +91,16 @@ class Edges:
         projected = F.linear(self.rows, weight, bias)
         return projected if self.kinds is None else projected.index_select(0, self.kinds)
 
+    def shared(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, EdgeTerms]:
+        r"""Returns what all edges have in common, ``[d]``, and the rest in rows ``[*, 1, d]``: they
+        add up to :math:`W e_{ij} + b`. Rows that edges share stay shared.
+        """
+        rows = F.linear(self.rows, weight)[:, None]
+        everywhere = bias
+        if self.coefficients is not None and self.no_edge is not None:
+            everywhere = F.linear(self.no_edge, weight, bias)
+        return everywhere, EdgeTerms(rows, None, self.kinds, self.coefficients)
+
     def terms(
         self,
         value: nn.Linear,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from eigenformer.edges import Edges
-from eigenformer.ragged import RaggedGraphs
-
-_SMALLEST_SUM = 1e-6  # added to the sum of the gates, as in GatedGCN
+from eigenformer.kernels import AttentionKernel
 
 
 class GatedBranch(nn.Module):
@@ -46,19 +43,13 @@ class GatedBranch(nn.Module):
             if isinstance(module, nn.Linear):
                 module.reset_parameters()
 
-    def forward(self, x: Tensor, graphs: RaggedGraphs, edges: Edges | None = None) -> Tensor:
+    def forward(self, x: Tensor, kernel: AttentionKernel, edges: Edges | None = None) -> Tensor:
         """Computes ``[Σn, d] → [Σn, d]``. Pass ``edges`` if the branch has ``edge_features``."""
-        source, target = graphs.edge_index
-        gates = self.target(x).index_select(0, target) + self.source(x).index_select(0, source)
+        target, terms = self.target(x), None
         if self.edge is not None and edges is not None:
-            gates = gates + edges.project(self.edge.weight, self.edge.bias)
-        gates = torch.sigmoid(gates)
-        values = self.value(x)
-        messages = gates * values.index_select(0, source)
-        none = torch.zeros_like(values)
-        received = none.index_add(0, target, messages)
-        total = none.index_add(0, target, gates.to(none.dtype))
-        return self.dropout(received / (total + _SMALLEST_SUM))
+            everywhere, terms = edges.shared(self.edge.weight, self.edge.bias)
+            target = target + everywhere
+        return self.dropout(kernel.gated_mean(target, self.source(x), self.value(x), terms))
 
     def describe(self) -> tuple[str, ...]:
         """Returns a short description, one string per line."""

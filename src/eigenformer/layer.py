@@ -199,7 +199,7 @@ class EigenformerLayer(nn.Module):
             degree_scale = keep if degree_scale is None else degree_scale * keep
         residual = x
         if self.local is not None:
-            residual = _add(x, self.local(x, kernel.graphs, edge_attr), keep)
+            residual = _add(x, self.local(x, kernel, edge_attr), keep)
         if self.filters is not None:
             residual = _add(residual, self.filters(x, kernel, importance), keep)
         # Use as few passes and tensors as possible: they make up the memory of a training step.

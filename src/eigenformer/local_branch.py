@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eigenformer.edges import Edges
-from eigenformer.ragged import RaggedGraphs
+from eigenformer.kernels import AttentionKernel
 
 
 class LocalBranch(nn.Module):
@@ -41,9 +41,9 @@ class LocalBranch(nn.Module):
             if isinstance(module, nn.Linear):
                 module.reset_parameters()
 
-    def forward(self, x: Tensor, graphs: RaggedGraphs, edges: Edges | None = None) -> Tensor:
+    def forward(self, x: Tensor, kernel: AttentionKernel, edges: Edges | None = None) -> Tensor:
         """Computes ``[Σn, d] → [Σn, d]``. Pass ``edges`` if the branch has ``edge_features``."""
-        source, target = graphs.edge_index
+        source, target = kernel.graphs.edge_index
         messages = x.index_select(0, source)
         if self.edge is not None and edges is not None:
             messages = messages + edges.project(self.edge.weight, self.edge.bias)

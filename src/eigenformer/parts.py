@@ -39,7 +39,9 @@ def make_feed_forward(network: Part, channels: int, width: int, dropout: float) 
 def make_local_branch(
     branch: Part, channels: int, edge_features: bool, dropout: float
 ) -> nn.Module:
-    """Makes a local branch, which takes nodes ``[Σn, d]``, RaggedGraphs, and Edges or None."""
+    """Makes a local branch, which takes nodes ``[Σn, d]``, the kernel of the batch, and
+    Edges or None.
+    """
     return _maker("local_branch", branch, LOCAL_BRANCHES)(channels, edge_features, dropout)
 
 

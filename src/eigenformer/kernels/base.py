@@ -20,6 +20,9 @@ ScalarFunction = Callable[[Tensor], Tensor]
 
 _CPU = torch.device("cpu")
 
+SMALLEST_SUM = 1e-6
+"""Added to the sum of the gates in :meth:`AttentionKernel.gated_mean`, as in GatedGCN."""
+
 ROUNDING_MARGIN = 1 + 1e-3
 """|score| ≤ max |φ₂| holds in exact arithmetic; with rounding, a score may exceed it slightly."""
 
@@ -239,6 +242,30 @@ class AttentionKernel(ABC):
             modes = torch.einsum("ik,ifc->kfc", u.view(n, -1), x) * f[..., None]
             filtered.append(torch.einsum("ik,kfc->ifc", u.view(n, -1), modes))
         return torch.cat(filtered)
+
+    def gated_mean(
+        self, target: Tensor, source: Tensor, values: Tensor, edges: EdgeTerms | None = None
+    ) -> Tensor:
+        r"""Averages the values of neighbours, with gates as weights, channel by channel.
+
+        .. math::
+            \frac{\sum_{j \to i} \eta_{ij} \odot v_j}{\sum_{j \to i} \eta_{ij} + \epsilon}, \qquad
+            \eta_{ij} = \sigma(a_i + b_j + c_{ij})
+
+        Args:
+            target: a, ``[Σn, d]``.
+            source: b, ``[Σn, d]``.
+            values: v, ``[Σn, d]``.
+            edges: c, with rows ``[*, 1, d]`` (default: no features).
+        """
+        senders, receivers = self.graphs.edge_index
+        gates = target.index_select(0, receivers) + source.index_select(0, senders)
+        rows = None if edges is None else edges.by_edge().values
+        gates = torch.sigmoid(gates if rows is None else gates + rows.flatten(1))
+        messages = gates * values.index_select(0, senders)
+        nothing = messages.new_zeros(values.shape)
+        received, total = (nothing.index_add(0, receivers, x) for x in (messages, gates))
+        return received / (total + SMALLEST_SUM)
 
     @abstractmethod
     def attend(

@@ -17,6 +17,7 @@ from eigenformer.kernels.native.structures import (
     AttentionCall,
     Evaluation,
     FilterCall,
+    GateCall,
     Gradients,
     Networks,
     first_difference,
@@ -72,6 +73,10 @@ class Library:
     def filter(self, call: FilterCall) -> None:
         """Fills the outputs of ``call``: the gradients if there is a ``d_importance``."""
         self._call(self._library.eigenformer_filter, ctypes.byref(call))
+
+    def gate(self, call: GateCall) -> None:
+        """Fills the outputs of ``call``: the gradients if there is a ``d_out``."""
+        self._call(self._library.eigenformer_gate, ctypes.byref(call))
 
     def evaluate(self, evaluation: Evaluation, backward: bool = False) -> None:
         """Evaluates scalar functions or, with ``backward``, fills the gradients of their pieces."""

@@ -36,6 +36,33 @@ void check_spectra(const Call& p) {
     require(entries == p.entries, "the eigenvectors are too long");
 }
 
+// The edges of nodes that were checked, and the kind of each edge, if there are any.
+template <class Call>
+void check_edges(const Call& p, const int64_t* kind, int64_t kinds, bool shared) {
+    require(p.first_edge && p.edge_source, "the edges' arrays are missing");
+    require(p.first_edge[0] == 0 && p.first_edge[p.nodes] == p.edges,
+            "first_edge must go from 0 to the edges");
+    const bool own = kind && !shared;
+    std::vector<bool> seen(own ? kinds : 0);
+    require(!own || kinds == p.edges, "every edge needs a kind of its own");
+    for (int64_t g = 0; g < p.graphs; ++g)
+        for (int64_t i = p.first_node[g]; i < p.first_node[g + 1]; ++i) {
+            require(p.first_edge[i] <= p.first_edge[i + 1] && p.first_edge[i + 1] <= p.edges,
+                    "first_edge must ascend");
+            int64_t before = -1;
+            for (int64_t e = p.first_edge[i]; e < p.first_edge[i + 1]; ++e) {
+                require(p.edge_source[e] > before, "edges must be distinct, sorted by source");
+                before = p.edge_source[e];
+                if (!kind) continue;
+                require(kind[e] >= 0 && kind[e] < kinds, "the kind of an edge is outside the kinds");
+                if (shared) continue;
+                require(!seen[kind[e]], "two edges are of one kind");
+                seen[kind[e]] = true;
+            }
+            require(before < p.first_node[g + 1] - p.first_node[g], "an edge leaves its graph");
+        }
+}
+
 // Everything that is used as an address later on.
 void check(const AttentionCall& p) {
     require(p.graphs > 0 && p.nodes > 0 && p.heads > 0 && p.channels > 0 && p.segments > 0,
@@ -57,27 +84,8 @@ void check(const AttentionCall& p) {
     require(!p.edge_coefficients || (p.edge_values && p.factors > 0 && !p.shared_kinds),
             "coefficients go with factors, and with a row of logits for each edge");
     if (!p.edge_logits && !p.edge_values) return;
-    require(p.first_edge && p.edge_source && p.edge_kind, "the edges' arrays are missing");
-    require(p.first_edge[0] == 0 && p.first_edge[p.nodes] == p.edges,
-            "first_edge must go from 0 to the edges");
-    std::vector<bool> seen(p.shared_kinds ? 0 : p.edge_kinds);
-    require(p.shared_kinds || p.edge_kinds == p.edges, "every edge needs a kind of its own");
-    for (int64_t g = 0; g < p.graphs; ++g)
-        for (int64_t i = p.first_node[g]; i < p.first_node[g + 1]; ++i) {
-            require(p.first_edge[i] <= p.first_edge[i + 1] && p.first_edge[i + 1] <= p.edges,
-                    "first_edge must ascend");
-            int64_t before = -1;
-            for (int64_t e = p.first_edge[i]; e < p.first_edge[i + 1]; ++e) {
-                require(p.edge_source[e] > before, "edges must be distinct, sorted by source");
-                before = p.edge_source[e];
-                require(p.edge_kind[e] >= 0 && p.edge_kind[e] < p.edge_kinds,
-                        "edge_kind is outside the edges' kinds");
-                if (p.shared_kinds) continue;
-                require(!seen[p.edge_kind[e]], "two edges are of one kind");
-                seen[p.edge_kind[e]] = true;
-            }
-            require(before < p.first_node[g + 1] - p.first_node[g], "an edge leaves its graph");
-        }
+    require(p.edge_kind, "the edges' arrays are missing");
+    check_edges(p, p.edge_kind, p.edge_kinds, p.shared_kinds);
 }
 
 void check(const FilterCall& p) {
@@ -91,6 +99,27 @@ void check(const FilterCall& p) {
             "a required array is missing");
     require(p.threads > 0, "threads must be positive");
     check_spectra(p);
+}
+
+void check(const GateCall& p) {
+    require(p.graphs > 0 && p.nodes > 0 && p.channels > 0,
+            "a batch needs graphs, nodes and channels");
+    require(p.edges >= 0 && p.rows >= 0 && p.factors >= 0, "a count is negative");
+    require(p.graphs <= p.nodes && p.nodes < (int64_t{1} << 31), "too many graphs or nodes");
+    require(p.first_node && p.target && p.source && p.values && p.out && p.sums,
+            "a required array is missing");
+    require(!p.d_out || (p.d_target && p.d_source && p.d_values && !p.edge == !p.d_edge),
+            "a gradient is null");
+    require(p.threads > 0, "threads must be positive");
+    require(p.first_node[0] == 0 && p.first_node[p.graphs] == p.nodes,
+            "first_node must go from 0 to the nodes");
+    for (int64_t g = 0; g < p.graphs; ++g)
+        require(p.first_node[g] < p.first_node[g + 1] && p.first_node[g + 1] <= p.nodes,
+                "first_node must ascend to the nodes");
+    require(!p.edge == !p.edge_row, "edges with features have rows");
+    require(!p.coefficients || (p.edge && p.factors > 0 && !p.shared_rows),
+            "coefficients go with factors, and with a row for each edge");
+    check_edges(p, p.edge_row, p.rows, p.shared_rows);
 }
 
 void check(const Networks& n, bool backward) {

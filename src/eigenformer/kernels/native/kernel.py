@@ -17,7 +17,7 @@ from eigenformer.kernels.base import (
     ScalarFunction,
 )
 from eigenformer.kernels.fused import FusedAttention, few_factors
-from eigenformer.kernels.native import binding, networks, ops
+from eigenformer.kernels.native import binding, gates, networks, ops
 from eigenformer.kernels.native.filters import filter_nodes
 from eigenformer.options import Backend
 from eigenformer.ragged import RaggedGraphs
@@ -74,10 +74,7 @@ class NativeAttention(FusedAttention):
     def inputs(self, terms: AttentionTerms, dropout: float, seed: Tensor) -> ops.Inputs:
         """Returns the inputs of the operator."""
         table = terms.table or self.tables([(terms.phi1, terms.phi2)])[0]
-        shared = _few_kinds(terms.edges)
-        a = terms.edges.coefficients
-        usable = shared or (a is not None and few_factors(a))
-        edges = terms.edges if usable else terms.edges.by_edge()
+        edges = self._usable(terms.edges)
         return ops.Inputs(
             first_node=self.first_node,
             first_frequency=self.first_frequency,
@@ -85,9 +82,15 @@ class NativeAttention(FusedAttention):
             edge_source=self.edge_source,
             seed=seed,
             dropout=dropout,
-            shared_kinds=shared,
+            shared_kinds=edges.kinds is not None,
             **self.layer_inputs(terms, edges, table),
         )
+
+    def _usable(self, edges: EdgeTerms) -> EdgeTerms:
+        """Returns the same terms, with rows that edges share only if there are few of them."""
+        a = edges.coefficients
+        few = _few_kinds(edges) or (a is not None and few_factors(a))
+        return edges if few else edges.by_edge()
 
     def tables(self, phis: Sequence[tuple[ScalarFunction, ScalarFunction]]) -> list[PhiTable]:
         shapes = {_shape(phi) for pair in phis for phi in pair}
@@ -127,6 +130,27 @@ class NativeAttention(FusedAttention):
     def filter(self, values: Tensor, importance: Tensor) -> Tensor:
         spectra = self.first_node, self.first_frequency, self.eigenvectors
         return filter_nodes(*spectra, importance.contiguous(), values.contiguous())[0]
+
+    def gated_mean(
+        self, target: Tensor, source: Tensor, values: Tensor, edges: EdgeTerms | None = None
+    ) -> Tensor:
+        if not _fits(values):
+            return super().gated_mean(target, source, values, edges)
+        edges = EdgeTerms() if edges is None else self._usable(edges)
+        row = self.edge_order if edges.kinds is None else edges.kinds[self.edge_order]
+        inputs = gates.GateInputs(
+            self.first_node,
+            self.first_edge,
+            self.edge_source,
+            row,
+            None if edges.coefficients is None else edges.coefficients.contiguous(),
+            edges.kinds is not None,
+            target.contiguous(),
+            source.contiguous(),
+            values.contiguous(),
+            None if edges.values is None else edges.values.flatten(1).contiguous(),
+        )
+        return gates.gated_mean(*inputs)[0]
 
     def keep(self, heads: int, dropout: float, seed: Tensor) -> Tensor:
         """Returns the factors that dropout applies for ``seed``, ``[heads, Σn²]``.

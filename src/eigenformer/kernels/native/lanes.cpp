@@ -11,6 +11,7 @@
 #include "backward.h"
 #include "filters.h"
 #include "forward.h"
+#include "gates.h"
 #include "linear_pieces.h"
 
 #define EIGENFORMER_STRING2(x) #x
@@ -47,6 +48,8 @@ const Kernel kernel = {EIGENFORMER_STRING(EIGENFORMER_TARGET),
                        merge_backward,
                        filter_bytes,
                        filter,
+                       gate,
+                       gate_backward,
                        evaluate,
                        evaluate_backward,
                        walk_bytes,

@@ -89,6 +89,30 @@ void run_filters(const FilterCall& p) {
     });
 }
 
+// Each graph on one thread, and as many sums over shared rows for any number of threads, so that the
+// result is always the same.
+void run_gates(const GateCall& p) {
+    check(p);
+    const Kernel& kernel = active_kernel();
+    if (!p.d_out) {
+        run(p.graphs, p.threads, [&](int64_t graph) { kernel.gate(p, graph); });
+        return;
+    }
+    const bool shared = p.edge && (p.coefficients || p.shared_rows);
+    const int64_t chunks = std::min<int64_t>(p.graphs, 16);
+    const int64_t size = shared ? (p.coefficients ? p.factors : p.rows) * p.channels : 0;
+    Memory memory;
+    float* sums = memory.zeros(chunks * size);
+    run(chunks, p.threads, [&](int64_t chunk) {
+        for (int64_t g = chunk * p.graphs / chunks; g < (chunk + 1) * p.graphs / chunks; ++g)
+            kernel.gate_backward(p, g, shared ? sums + chunk * size : p.d_edge);
+    });
+    for (int64_t i = 0; i < size; ++i) {
+        p.d_edge[i] = 0;
+        for (int64_t chunk = 0; chunk < chunks; ++chunk) p.d_edge[i] += sums[chunk * size + i];
+    }
+}
+
 void run_evaluation(const Evaluation& p, bool backward) {
     require(p.functions > 0 && p.heads > 0 && p.functions % p.heads == 0 && p.segments > 0 &&
                 p.segments < (int64_t{1} << 26) && p.count >= 0,
@@ -190,6 +214,11 @@ int eigenformer_backward(const AttentionCall* call, const Gradients* gradients, 
 // Backward if there is a `d_importance`.
 int eigenformer_filter(const FilterCall* call, char* message, int64_t length) {
     return guarded(message, length, [&] { run_filters(*call); });
+}
+
+// Backward if there is a `d_out`.
+int eigenformer_gate(const GateCall* call, char* message, int64_t length) {
+    return guarded(message, length, [&] { run_gates(*call); });
 }
 
 int eigenformer_evaluate(const Evaluation* evaluation, int backward, char* message, int64_t length) {

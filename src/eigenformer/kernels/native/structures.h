@@ -1,6 +1,6 @@
 // What the kernel is given, what it returns, and how the work is cut up.
 //
-// AttentionCall, Gradients, FilterCall, Evaluation and Networks are mirrored field by field in
+// AttentionCall, Gradients, FilterCall, GateCall, Evaluation and Networks are mirrored field by field in
 // structures.py; layout.h describes them, so that a difference is found when the library is loaded.
 #pragma once
 
@@ -86,6 +86,32 @@ struct FilterCall {
     int64_t threads;
 };
 
+// Gated messages along edges, o_i = Σ_j η_ij v_j / (Σ_j η_ij + ε) with η_ij = σ(a_i + b_j + c_ij).
+struct GateCall {
+    int64_t graphs, nodes, channels;
+    int64_t edges;    // distinct edges
+    int64_t rows;     // of `edge` or, given coefficients, of those
+    int64_t factors;  // given coefficients, rows of `edge`
+
+    const int64_t* first_node;   // [graphs + 1]
+    const int64_t* first_edge;   // [nodes + 1], edges sorted by (target, source)
+    const int64_t* edge_source;  // [edges], position within its graph
+    const int64_t* edge_row;     // [edges]; null without `edge`
+    const float* coefficients;   // [rows, factors] or null: c_ij = Σ_f a_ij[f] edge[f]
+    const float* target;         // [nodes, channels], a
+    const float* source;         // [nodes, channels], b
+    const float* values;         // [nodes, channels], v
+    const float* edge;           // [rows or factors, channels] or null, c
+
+    float* out;   // [nodes, channels]; backward: given
+    float* sums;  // [nodes, channels], Σ_j η_ij; backward: given
+    // Null unless backward; d_out is given, the others are written.
+    const float* d_out;
+    float *d_target, *d_source, *d_values, *d_edge;
+    int32_t shared_rows;  // several edges may have the same row of `edge`
+    int32_t threads;
+};
+
 // Some tiles of the symmetric matrix of one graph, for one group of heads.
 struct Job {
     int64_t graph;
@@ -160,6 +186,9 @@ struct Kernel {
     // One graph, whose eigenvectors start at `entry`.
     size_t (*filter_bytes)(int64_t nodes, int64_t frequencies);
     void (*filter)(const FilterCall&, int64_t graph, int64_t entry, char*);
+    // One graph. Gradients of `edge` are added to an array of its own if edges share rows.
+    void (*gate)(const GateCall&, int64_t graph);
+    void (*gate_backward)(const GateCall&, int64_t graph, float* d_edge);
     // Functions `first` to `first` + kLanes - 1.
     void (*evaluate)(const Evaluation&, const Table&, int64_t first);
     void (*evaluate_backward)(const Evaluation&, const Table&, int64_t first, const Sums&);

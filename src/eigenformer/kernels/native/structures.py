@@ -60,6 +60,18 @@ class FilterCall(Structure):
     )
 
 
+class GateCall(Structure):
+    """``GateCall`` of structures.h: gated messages along edges."""
+
+    _fields_ = (
+        *_fields(ctypes.c_int64, "graphs nodes channels edges rows factors"),
+        *_fields(ctypes.c_void_p, "first_node first_edge edge_source edge_row coefficients"),
+        *_fields(ctypes.c_void_p, "target source values edge out sums"),
+        *_fields(ctypes.c_void_p, "d_out d_target d_source d_values d_edge"),
+        *_fields(ctypes.c_int32, "shared_rows threads"),
+    )
+
+
 class Evaluation(Structure):
     """``Evaluation`` of structures.h: scalar functions, as linear pieces, at given numbers."""
 
@@ -85,6 +97,7 @@ STRUCTURES: tuple[type[Structure], ...] = (
     AttentionCall,
     Gradients,
     FilterCall,
+    GateCall,
     Evaluation,
     Networks,
 )
