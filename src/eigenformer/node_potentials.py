@@ -26,6 +26,12 @@ class NodePotentials(nn.Module):
     only through its degree and its edges. Like attention, potentials depend neither on the signs
     of eigenvectors nor on the basis of an eigenspace. They do not need pairs of nodes.
 
+    A node without neighbours gets the potentials of a node in a graph of one edge,
+    :math:`\tfrac{1}{2} (\phi(0) + \phi(2))`. Its own, :math:`\phi(0)`, are an outlier: for all
+    other nodes, the weights :math:`u_k[i]^2` have the mean eigenvalue :math:`L_{ii} = 1`. Their
+    potentials therefore differ little, and batch norm would map :math:`\phi(0)` to dozens of
+    standard deviations.
+
     Args:
         channels: d, the width of the nodes.
         potentials: The number of filters.
@@ -56,8 +62,12 @@ class NodePotentials(nn.Module):
             (importance,) = graphs.importances([self.phi], self.phi.heads)
             if torch.compiler.is_compiling():
                 blocks = _blocks(structure, structure.eigenvectors.square(), importance)
-                return torch.cat([squares @ rows for squares, rows in blocks])
-            return _Diagonals.apply(importance, structure)
+                potentials = torch.cat([squares @ rows for squares, rows in blocks])
+            else:
+                potentials = _Diagonals.apply(importance, structure)
+            edge = 2 * torch.arange(2, dtype=importance.dtype, device=importance.device)
+            alone = self.phi(edge.expand(self.phi.heads, 2)).mean(1)
+            return potentials.where((structure.degrees > 0)[:, None], alone)
 
 
 def _blocks(graphs: RaggedGraphs, entries: Tensor, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
