@@ -26,7 +26,7 @@ ROOMS = (
         "stopping",
         "transfer",
     ),
-    ("config",),
+    ("config", "pretrained"),
     ("targets",),
     ("spectrum", "lanczos", "scalar_mlp", "ragged", "frequencies", "blocks"),
     ("data", "kernels"),

@@ -28,7 +28,13 @@ from eigenformer.targets import ClassTarget, LabelTarget, NumberTarget, Target
 from eigenformer.trained_model import TrainedModel
 from eigenformer.training.in_memory import fit_in_memory
 from eigenformer.training.loading import has_weight, weighted
-from eigenformer.training.planning import DEFAULT_PRESET, fit_training, fit_trunk, of_kind
+from eigenformer.training.planning import (
+    DEFAULT_PRESET,
+    default_start,
+    fit_training,
+    fit_trunk,
+    of_kind,
+)
 from eigenformer.training.starting import new_model
 from eigenformer.training.trainer import limited_threads
 
@@ -63,6 +69,7 @@ class _Estimator(BaseEstimator):
         settings: dict[str, Any] | None = None,
         featurizer: str = "molecule",
         descriptors: Sequence[str] = (),
+        pretrained: bool = True,
         threads: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         limits: Limits | None = None,
@@ -75,6 +82,7 @@ class _Estimator(BaseEstimator):
         self.settings = settings
         self.featurizer = featurizer
         self.descriptors = descriptors
+        self.pretrained = pretrained
         self.threads = threads
         self.random_state = random_state
         self.limits = limits
@@ -187,11 +195,13 @@ class _Estimator(BaseEstimator):
             "learning_rate": self.learning_rate,
         }
         changes = {name: value for name, value in given.items() if value is not None}
+        architecture = type(model).from_dict({**model.to_dict(), **settings}, "settings")
         config = RunConfig.from_dict(
             {
                 "data": OwnData(dataset="in memory"),
                 "preset": self.preset,
-                "model": {**model.to_dict(), **settings},
+                "model": architecture,
+                "start": default_start(preset, architecture)[0] if self.pretrained else None,
                 "training": fit_training(preset, changes, graphs, target),
                 "seed": seed,
                 "patience": preset.patience,
@@ -214,6 +224,7 @@ class EigenformerRegressor(RegressorMixin, _Estimator):
             ``{"kind": "gine"}`` for another network of the same size.
         featurizer: How SMILES become graphs: ``molecule``, ``ogb`` or ``zinc``.
         descriptors: Numbers beside the graphs of SMILES: ``rdkit2d``, ``morgan``.
+        pretrained: Whether to start from the preset's pretrained weights, if they fit the model.
         threads: Number of PyTorch threads (default: PyTorch's own choice).
         random_state: The seed of everything random, or a generator to draw it from.
         limits: How large molecules, graphs and the model may be (default: the usual limits).

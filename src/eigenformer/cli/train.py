@@ -36,7 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, help="random seed (default: 0)")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="continue this run")
-    parser.add_argument("--from", dest="start", metavar="RUN", help="start from a trained model")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="RUN",
+        help="start from a trained model; 'none': from new weights, not the preset's",
+    )
     several = parser.add_argument_group("several models")
     several.add_argument(
         "--ensemble", type=positive, metavar="N", help="train N models that predict together"

@@ -59,6 +59,7 @@ class Preset(Settings):
             at least 20, and at most that of ``training``; None for that of ``training``.
         patience: Stop after this many epochs without improvement in validation; None to never
             stop early.
+        start: Weights of the package to start from, if they fit the model.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Preset(Settings):
     variant_of: str = ""
     steps: int | None = None
     patience: int | None = None
+    start: str | None = None
 
     def schedule(self, training: TrainingConfig, graphs: int) -> TrainingConfig:
         """Returns the training settings with as many epochs as this many graphs need."""

@@ -114,7 +114,8 @@ class RunConfig(Settings):
             frequencies.
         patience: Stop after this many epochs without improvement in validation; None to never
             stop early.
-        start: Folder with a trained model to start from.
+        start: Folder with a trained model to start from, or ``molecules`` for the weights that come
+            with the package; None for new weights.
         threads: Number of PyTorch threads per process; None for PyTorch's default.
         device: Device to compute on: ``cpu``, ``cuda``, ``cuda:N`` or ``mps``; ``auto`` for a GPU
             with CUDA if there is one, otherwise the CPU.

@@ -142,9 +142,9 @@ def _work(job: _Job) -> None:
     """Runs trials until there are enough. Several workers share the storage."""
     import optuna
 
-    target = plan(job.wanted, replace(job.workspace, reporter=SilentReporter()))[1].target
-    space = searched(job.wanted, target)
-    study = _study(job.storage, target)
+    config, data = plan(job.wanted, replace(job.workspace, reporter=SilentReporter()))
+    space = searched(job.wanted, data.target, config.start is not None)
+    study = _study(job.storage, data.target)
     while (trial := _next(study, job, space)) is not None:
         folder = job.out / _folder(trial)
         settings = merge(job.wanted, nested(trial.params))

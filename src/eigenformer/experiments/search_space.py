@@ -62,12 +62,22 @@ SPACE: tuple[Parameter, ...] = (
 )
 """The settings that are searched, for every network."""
 
+# What the shapes of weights depend on.
+_OF_WEIGHTS = ("model.layers", "model.hidden_dim")
 
-def searched(wanted: Mapping[str, Any], target: Target) -> tuple[Parameter, ...]:
-    """Returns the part of the space that is left: a setting that the user has given is fixed."""
+
+def searched(
+    wanted: Mapping[str, Any], target: Target, trained: bool = False
+) -> tuple[Parameter, ...]:
+    """Returns the part of the space that is left: a setting that the user has given is fixed.
+
+    If trials start from a ``trained`` model, they all have its layers and its width.
+    """
     space = [parameter for parameter in SPACE if not _given(wanted, parameter.place)]
     if target.of_nodes:  # nodes are not pooled
         space = [parameter for parameter in space if parameter.place != "model.pooling"]
+    if trained:
+        space = [parameter for parameter in space if parameter.place not in _OF_WEIGHTS]
     if not space:
         raise ConfigError("all settings of the search are given: nothing is left to search")
     return tuple(space)

@@ -31,15 +31,23 @@ from eigenformer.data.errors import DataError
 from eigenformer.data.workspace import Workspace
 from eigenformer.devices import resolve_device
 from eigenformer.files import check_path
+from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.model_folder import read_card
 from eigenformer.models import build_model, model_shapes
 from eigenformer.nearest import unknown
+from eigenformer.pretrained import NEW_WEIGHTS, PRETRAINED, model_folder_of
 from eigenformer.targets import Target
 from eigenformer.training.features import encoders, num_descriptors, unused_fields
 from eigenformer.training.loading import TrainingData, load_data
 
 DEFAULT_PRESET = "molecules"
 """The preset that is used for the user's own data, and for benchmarks without a preset."""
+
+# The model settings that weights to start from need not share: the head is new for every task.
+_FREE = (
+    *("out_channels", "num_descriptors", "pooling", "head_layers"),
+    *("dropout", "attention_dropout", "drop_path", "frequency_fraction", "frequency_draw"),
+)
 
 # The model settings that depend on the data, not on the trunk.
 _OF_DATA = ("node_encoder", "edge_encoder", "out_channels", "pooling", "num_descriptors")
@@ -59,11 +67,13 @@ def plan(
     wanted = check_settings(wanted, workspace)
     data_config = _data_config(wanted.get("data", {}))
     start = wanted.get("start")
+    if start == NEW_WEIGHTS:
+        start = None
     # Absolute paths, so that a run can be resumed from any folder.
     if isinstance(data_config, OwnData) and os.path.exists(data_config.dataset):
         check_path(data_config.dataset)
         data_config = data_config.replace(dataset=os.path.abspath(data_config.dataset))
-    if start is not None:
+    if start is not None and start not in PRETRAINED:
         start = os.path.abspath(start)
     preset = load_preset(_preset_name(wanted))
     _check_preset(preset, data_config)
@@ -76,7 +86,7 @@ def plan(
         "start": start,
         "patience": patience,
     }
-    trunk = preset.model if start is None else read_card(start, workspace.limits).architecture
+    trunk = preset.model if start is None else _architecture(start, workspace.limits)
     changes = wanted.get("model", {})
     if start is not None:
         check_start(start, trunk, changes.get("kind", trunk.kind))
@@ -112,6 +122,10 @@ def plan(
     model = type(base).from_dict(merge(base.to_dict(), changes), "model")
     model_shapes(model, workspace.limits)  # not too large to build
     check_fit(model, data, f"the model (preset '{preset.name}')")
+    if "start" not in wanted:
+        sections["start"], reason = default_start(preset, model)
+        if reason:
+            reporter.notice(f"the preset's pretrained weights are not used: {reason}")
     return RunConfig.from_dict({**wanted, **sections, "model": model}), data
 
 
@@ -240,6 +254,26 @@ def _training(base: TrainingConfig, changes: Mapping[str, Any]) -> TrainingConfi
     if epochs > 0 and "warmup_epochs" not in changes:
         base = base.with_epochs(epochs)  # the warm-up shrinks in proportion
     return TrainingConfig.from_dict(merge(base.to_dict(), changes), "training")
+
+
+def default_start(preset: Preset, model: ModelConfig) -> tuple[str | None, str]:
+    """Returns the weights that trainings with a preset start from, or else why not.
+
+    There is nothing to say if the preset has none, or if the graphs or the network are others.
+    """
+    if preset.start is None:
+        return None, ""
+    theirs, ours = _architecture(preset.start).to_dict(), model.to_dict()
+    if any(theirs[part] != ours[part] for part in ("kind", "node_encoder", "edge_encoder")):
+        return None, ""
+    for name in dict.fromkeys([*ours, *theirs]):
+        if name not in _FREE and theirs.get(name) != ours.get(name):
+            return None, f"they have model.{name} {theirs.get(name)}, not {ours.get(name)}"
+    return preset.start, ""
+
+
+def _architecture(start: str, limits: Limits = DEFAULT_LIMITS) -> ModelConfig:
+    return read_card(model_folder_of(start), limits).architecture
 
 
 def check_start(start: str, trunk: ModelConfig, kind: str) -> None:

@@ -9,6 +9,7 @@ from eigenformer.config import RunConfig
 from eigenformer.limits import DEFAULT_LIMITS, Limits
 from eigenformer.model_folder import load_model
 from eigenformer.models import Model, build_model
+from eigenformer.pretrained import PRETRAINED, model_folder_of
 from eigenformer.targets import Target
 from eigenformer.training.planning import check_start
 from eigenformer.training.run_folder import RunError
@@ -24,7 +25,7 @@ def new_model(
 ) -> tuple[Model, Target, list[str]]:
     """Returns the model to train, its target, and messages for the user.
 
-    If ``config.start`` is set, the weights are copied from the model in that folder. An encoder
+    If ``config.start`` is set, the weights are copied from that model. An encoder
     is copied only if its settings are the same. The head, and with it the standardisation of the
     targets, is copied only if the task is the same.
 
@@ -44,7 +45,7 @@ def new_model(
         model.descriptor_encoder.fit(torch.from_numpy(np.array(descriptors)))
     if config.start is None:
         return model, target, []
-    source, card = load_model(config.start, limits=limits)
+    source, card = load_model(model_folder_of(config.start), limits=limits)
     check_start(config.start, card.architecture, config.model.kind)
     same_task = card.target is not None and card.target.same_as(target)
     fresh = [] if same_task else ["head"]
@@ -73,6 +74,8 @@ def new_model(
         target = card.target.judged(target.judged_by)
         target = target.learned(config.training.loss, config.training.class_balance)
     said = f"starting from {config.start}"
+    if config.start in PRETRAINED:
+        said = f"starting from the pretrained weights '{config.start}' (--from none for new ones)"
     return model, target, [f"{said}; newly initialised: {', '.join(fresh)}" if fresh else said]
 
 
