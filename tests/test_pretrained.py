@@ -87,6 +87,16 @@ def test_only_if_they_fit(table, model, used, reasons):
     new_model(config, data.target, data.targets("train"))
 
 
+def test_fine_tuning_has_settings_of_its_own(table):
+    preset = load_preset("molecules")
+    tuned, new = planned(table)[0].training, planned(table, start="none")[0].training
+    assert (tuned.learning_rate, new.learning_rate) == (0.0003, preset.training.learning_rate)
+    assert (tuned.average_weights, new.average_weights) == (0.99, 0)
+    assert (tuned.epochs, tuned.batch_size) == (new.epochs, new.batch_size)
+    asked = planned(table, training={"learning_rate": 0.01})[0].training
+    assert (asked.learning_rate, asked.average_weights) == (0.01, 0.99)
+
+
 def test_none_and_null_are_new_weights(table):
     assert planned(table, start="none")[0].start is None
     assert planned(table, start=None)[0].start is None

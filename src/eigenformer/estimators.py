@@ -196,13 +196,14 @@ class _Estimator(BaseEstimator):
         }
         changes = {name: value for name, value in given.items() if value is not None}
         architecture = type(model).from_dict({**model.to_dict(), **settings}, "settings")
+        start = default_start(preset, architecture)[0] if self.pretrained else None
         config = RunConfig.from_dict(
             {
                 "data": OwnData(dataset="in memory"),
                 "preset": self.preset,
                 "model": architecture,
-                "start": default_start(preset, architecture)[0] if self.pretrained else None,
-                "training": fit_training(preset, changes, graphs, target),
+                "start": start,
+                "training": fit_training(preset, changes, graphs, target, start),
                 "seed": seed,
                 "patience": preset.patience,
             }

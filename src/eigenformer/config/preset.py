@@ -60,6 +60,8 @@ class Preset(Settings):
         patience: Stop after this many epochs without improvement in validation; None to never
             stop early.
         start: Weights of the package to start from, if they fit the model.
+        fine_tuning: How the model is trained if it starts from them (default: in the same way). In
+            a file, only what differs from ``training``.
     """
 
     name: str
@@ -71,6 +73,12 @@ class Preset(Settings):
     steps: int | None = None
     patience: int | None = None
     start: str | None = None
+    fine_tuning: TrainingConfig | None = None
+
+    def training_from(self, start: str | None) -> TrainingConfig:
+        """Returns how the model is trained if it starts from these weights."""
+        tuned = start is not None and start == self.start
+        return self.fine_tuning if tuned and self.fine_tuning is not None else self.training
 
     def schedule(self, training: TrainingConfig, graphs: int) -> TrainingConfig:
         """Returns the training settings with as many epochs as this many graphs need."""
@@ -112,4 +120,6 @@ def load_preset(name: str) -> Preset:
     settings = parse_yaml((_FILES / f"{name}.yaml").read_text("utf-8"))
     if "variant_of" in settings:
         settings = merge(load_preset(settings["variant_of"]).to_dict(), settings)
+    if settings.get("fine_tuning") is not None:
+        settings["fine_tuning"] = merge(settings["training"], settings["fine_tuning"])
     return Preset.from_dict({**settings, "name": name})

@@ -79,7 +79,7 @@ def plan(
     _check_preset(preset, data_config)
     training = _training(preset.training, wanted.get("training", {}))
     patience = wanted.get("patience", preset.patience)
-    sections = {
+    sections: dict[str, Any] = {
         "data": data_config,
         "preset": preset.name,
         "training": training,
@@ -117,7 +117,6 @@ def plan(
     if isinstance(data_config, OwnData) and (unused := unused_fields(data.archive)):
         reporter.notice(f"{data.name}: {unused}")
     graphs = len(data.splits["train"])
-    sections["training"] = fit_training(preset, wanted.get("training", {}), graphs, data.target)
     base = _fitted(trunk, preset, data_config, data)
     model = type(base).from_dict(merge(base.to_dict(), changes), "model")
     model_shapes(model, workspace.limits)  # not too large to build
@@ -126,6 +125,8 @@ def plan(
         sections["start"], reason = default_start(preset, model)
         if reason:
             reporter.notice(f"the preset's pretrained weights are not used: {reason}")
+    changes = wanted.get("training", {})
+    sections["training"] = fit_training(preset, changes, graphs, data.target, sections["start"])
     return RunConfig.from_dict({**wanted, **sections, "model": model}), data
 
 
@@ -207,10 +208,17 @@ def fit_trunk(trunk: ModelConfig, archive: GraphArchive, target: Target) -> Mode
 
 
 def fit_training(
-    preset: Preset, changes: Mapping[str, Any], graphs: int, target: Target
+    preset: Preset,
+    changes: Mapping[str, Any],
+    graphs: int,
+    target: Target,
+    start: str | None = None,
 ) -> TrainingConfig:
-    """Returns the preset's training settings with some changes, fitted to the training graphs."""
-    training = _training(preset.training, changes)
+    """Returns the preset's training settings with some changes, fitted to the training graphs.
+
+    ``start`` is what the training starts from.
+    """
+    training = _training(preset.training_from(start), changes)
     if "epochs" not in changes:
         training = preset.schedule(training, graphs)
     if "loss" not in changes and not target.losses:  # the preset's loss is one of numbers
