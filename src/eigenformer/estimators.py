@@ -195,21 +195,20 @@ class _Estimator(BaseEstimator):
             "learning_rate": self.learning_rate,
         }
         changes = {name: value for name, value in given.items() if value is not None}
-        architecture = type(model).from_dict({**model.to_dict(), **settings}, "settings")
-        start = default_start(preset, architecture)[0] if self.pretrained else None
         config = RunConfig.from_dict(
             {
                 "data": OwnData(dataset="in memory"),
                 "preset": self.preset,
-                "model": architecture,
-                "start": start,
-                "training": fit_training(preset, changes, graphs, target, start),
+                "model": {**model.to_dict(), **settings},
+                "training": fit_training(preset, changes, graphs, target),
                 "seed": seed,
                 "patience": preset.patience,
             }
         )
         model_shapes(config.model, self._limits)  # not too large to build
-        return config
+        start = default_start(preset, config.model)[0] if self.pretrained else None
+        training = fit_training(preset, changes, graphs, target, start)
+        return config.replace(start=start, training=training)
 
 
 class EigenformerRegressor(RegressorMixin, _Estimator):
