@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -12,6 +13,10 @@ from torch_geometric.data import Data
 
 from eigenformer.config import CategoricalSpec, EmbeddingSpec, EncoderSpec, LinearSpec, OnesSpec
 from eigenformer.ragged import name_graph
+
+
+# Up to this many kinds, it is cheaper to encode all of them than every row.
+_FEW = 256
 
 
 class FeatureEncoder(nn.Module, ABC):
@@ -114,7 +119,20 @@ class CategoricalEncoder(FeatureEncoder):
         self.offsets: Tensor
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.embedding(features.reshape(-1, len(self.sizes)).long() + self.offsets).sum(1)
+        places = self._columns(features) + self.offsets
+        return F.embedding_bag(places, self.embedding.weight, mode="sum")
+
+    def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
+        if math.prod(self.sizes) > _FEW:
+            return None
+        ranges = [torch.arange(size, device=features.device) for size in self.sizes]
+        kind = features.new_zeros(len(features), dtype=torch.long)
+        for size, column in zip(self.sizes, self._columns(features).unbind(1), strict=True):
+            kind = kind * size + column
+        return torch.cartesian_prod(*ranges).view(-1, len(ranges)), kind
+
+    def _columns(self, features: Tensor) -> Tensor:
+        return features.reshape(-1, len(self.sizes)).long()
 
     def example(self, rows: int) -> Tensor | None:
         return torch.stack([torch.randint(size, (rows,)) for size in self.sizes], 1)
