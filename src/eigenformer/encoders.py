@@ -117,6 +117,10 @@ class CategoricalEncoder(FeatureEncoder):
         offsets = torch.tensor([0, *sizes]).cumsum(0)[:-1]
         self.register_buffer("offsets", offsets, persistent=False)
         self.offsets: Tensor
+        # The number of a combination of categories, whose last column counts fastest.
+        strides = [math.prod(sizes[column + 1 :]) for column in range(len(sizes))]
+        self.register_buffer("strides", torch.tensor(strides), persistent=False)
+        self.strides: Tensor
 
     def forward(self, features: Tensor) -> Tensor:
         places = self._columns(features) + self.offsets
@@ -126,9 +130,7 @@ class CategoricalEncoder(FeatureEncoder):
         if math.prod(self.sizes) > _FEW:
             return None
         ranges = [torch.arange(size, device=features.device) for size in self.sizes]
-        kind = features.new_zeros(len(features), dtype=torch.long)
-        for size, column in zip(self.sizes, self._columns(features).unbind(1), strict=True):
-            kind = kind * size + column
+        kind = (self._columns(features) * self.strides).sum(1)
         return torch.cartesian_prod(*ranges).view(-1, len(ranges)), kind
 
     def _columns(self, features: Tensor) -> Tensor:
