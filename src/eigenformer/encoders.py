@@ -14,7 +14,6 @@ from torch_geometric.data import Data
 from eigenformer.config import CategoricalSpec, EmbeddingSpec, EncoderSpec, LinearSpec, OnesSpec
 from eigenformer.ragged import name_graph
 
-
 # Up to this many kinds, it is cheaper to encode all of them than every row.
 _FEW = 256
 

@@ -92,8 +92,9 @@ def narrow_type(values: np.ndarray) -> np.dtype:
     if values.dtype.kind not in "iu" or values.size == 0 or values.itemsize == 1:
         return values.dtype
     low, high = values.min(), values.max()
-    for dtype in map(np.dtype, _INTEGERS):
-        if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
+    for kind in _INTEGERS:
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            dtype = np.dtype(kind)
             return values.dtype if values.itemsize <= dtype.itemsize else dtype
     return values.dtype
 

@@ -21,7 +21,7 @@ class GrowingRows:
     def __init__(self, dtype: np.dtype, folder: Path | None = None) -> None:
         self._dtype, self._rows = dtype, 0
         self._shape: tuple[int, ...] = ()
-        self._file = tempfile.TemporaryFile(dir=folder)
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  it lasts as long as this
 
     def append(self, rows: np.ndarray) -> None:
         """Appends rows, whose numbers must fit into the type."""
