@@ -85,6 +85,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(ray_constants, "ENABLE_RAY_CLUSTER", False)  # all addresses are 127.0.0.1
     monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # else a busy machine hardly runs them
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
     made.second = made.add_node(num_cpus=2)
     made.wait_for_nodes()
