@@ -91,8 +91,13 @@ def test_parallel_edges_are_summed_once() -> None:
 
 @pytest.mark.parametrize(
     "encoder",
-    [EmbeddingEncoder(4, 3, 5, 0), LinearEncoder(4, 2), CategoricalEncoder(4, (3, 3))],
-    ids=lambda encoder: type(encoder).__name__,
+    [
+        EmbeddingEncoder(4, 3, 5, 0),
+        LinearEncoder(4, 2),
+        CategoricalEncoder(4, (3, 3)),
+        CategoricalEncoder(4, (300, 3)),
+    ],
+    ids=["types", "numbers", "few categories", "many categories"],
 )
 @pytest.mark.parametrize("parallel", [False, True])
 def test_encoded_edges_are_exact_whatever_they_share(encoder, parallel: bool) -> None:
@@ -103,7 +108,8 @@ def test_encoded_edges_are_exact_whatever_they_share(encoder, parallel: bool) ->
     features = torch.randint(3, (len(edges), columns))
     found = Edges.encode(encoder, features, graphs)
     shares = found.kinds is not None or found.coefficients is not None
-    assert shares == (not parallel and not isinstance(encoder, CategoricalEncoder))
+    many = isinstance(encoder, CategoricalEncoder) and encoder.sizes == (300, 3)
+    assert shares == (not parallel and not many)
     e = graphs.sum_parallel(encoder(features))
     none = encoder.no_edge()
     none = torch.zeros(4).double() if none is None else none

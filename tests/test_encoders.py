@@ -23,6 +23,21 @@ def test_categorical_adds_one_embedding_per_column():
     assert encoder.no_edge() is None  # 0 is a real category
 
 
+def test_rows_of_few_categories_are_selected_from_all_kinds():
+    sizes = (5, 6, 2)
+    encoder = CategoricalEncoder(7, sizes)
+    features = encoder.example(40)
+    rows, kind = encoder.kinds(features)
+    assert len(rows) == 60
+    assert torch.equal(rows[kind], features)
+    assert torch.equal(encoder(rows)[kind], encoder(features))
+    assert encoder.kinds(features[:0])[1].shape == (0,)
+    one = CategoricalEncoder(7, (4,))
+    rows, kind = one.kinds(torch.tensor([3, 0]))
+    assert torch.equal(rows[kind], torch.tensor([[3], [0]]))
+    assert CategoricalEncoder(7, (119, 5)).kinds(torch.zeros(3, 2)) is None
+
+
 def test_linear():
     encoder = LinearEncoder(6, 3)
     x = torch.tensor([[1, 2, 3], [0, 0, 0]])

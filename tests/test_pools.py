@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from eigenformer.cli import main
 from eigenformer.pools import HERE, Pool, RayExecutor
 from eigenformer.training import table_prediction
+from eigenformer.training.run_folder import RunFolder
 from tests.training.samples import SMALL, molecule_rows
 from tests.training.samples import write_table as write_targets
 from tests.training.test_table_prediction import predict, write_table
@@ -83,6 +85,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(ray_constants, "ENABLE_RAY_CLUSTER", False)  # all addresses are 127.0.0.1
     monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # else a busy machine hardly runs them
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 2})
     made.second = made.add_node(num_cpus=2)
     made.wait_for_nodes()
@@ -137,3 +140,75 @@ def test_folds_on_a_cluster_are_those_of_this_machine(cluster, tmp_path, monkeyp
     assert main([*command, "--out", "there", "--ray", cluster.address]) == 0
     assert Path("here/out_of_fold.csv").read_bytes() == Path("there/out_of_fold.csv").read_bytes()
     assert Path("there/repeat0-fold0.log").is_file()
+
+
+# Long enough to be in the middle of all runs when the machine is killed.
+LONG = [*SMALL[2:], "--epochs", "12"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [["--folds", "4"], ["--ensemble", "4"]])
+def test_a_killed_machine_loses_no_run(cluster, tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    write_targets(tmp_path / "m.csv", molecule_rows())
+    command = ["train", "m.csv", "--target", "weight", *kind, *LONG]
+    assert main([*command, "--out", "here", "--side-by-side", "1"]) == 0
+    with killed_when(cluster, lambda: running(Path("there"))):
+        assert main([*command, "--out", "there", "--ray", cluster.address]) == 0
+    assert runs(Path("there")) == runs(Path("here")) == dict.fromkeys(runs(Path("here")), 12)
+    assert len(runs(Path("here"))) == 4
+    assert Path("here/table.md").read_text() == Path("there/table.md").read_text()
+    if kind[0] == "--folds":
+        rows = [Path(name, "out_of_fold.csv").read_bytes() for name in ("here", "there")]
+        assert rows[0] == rows[1]
+
+
+@pytest.mark.slow
+def test_a_killed_machine_loses_no_trial(cluster, tmp_path, monkeypatch):
+    pytest.importorskip("optuna")
+    monkeypatch.chdir(tmp_path)
+    write_targets(tmp_path / "m.csv", molecule_rows())
+    command = ["search", "m.csv", "--target", "weight", "--trials", "5", "--out", "found"]
+    command += ["--model.layers", "1", "--model.hidden_dim", "16", "--epochs", "12"]
+    with killed_when(cluster, lambda: running(Path("found"))):
+        assert main([*command, "--ray", cluster.address]) == 0
+    folders = sorted(path.parent.name for path in Path("found").glob("*/summary.json"))
+    assert len(folders) == len(set(folders)) == 5
+    states = {RunFolder(Path("found", name)).read_summary()["state"] for name in folders}
+    assert states == {"finished"}
+    rows = Path("found/table.md").read_text().splitlines()[2:]
+    assert len(rows) == 5
+    assert not any(word in row for row in rows for word in (" failed ", " running "))
+
+
+def runs(out: Path) -> dict[str, int]:
+    """The finished runs in a folder, and how many epochs each has recorded."""
+    found = {}
+    for folder in sorted(path.parent for path in out.glob("*/summary.json")):
+        run = RunFolder(folder)
+        assert run.read_summary()["state"] == "finished"
+        found[folder.name] = len(run.read_metrics())
+    return found
+
+
+def running(out: Path) -> bool:
+    """Whether four runs have been under way for a few epochs."""
+    tables = [path.read_text() for path in out.glob("*/metrics.csv")]
+    return len(tables) == 4 and all(text.count("\n") > 2 for text in tables)
+
+
+@contextmanager
+def killed_when(cluster: Any, ready: Callable[[], bool]) -> Iterator[None]:
+    """Kills the second machine of a cluster as soon as it is busy."""
+
+    def kill() -> None:
+        while not ready():
+            time.sleep(0.02)
+        cluster.remove_node(cluster.second, allow_graceful=False)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    yield
+    killer.join(timeout=1)
+    assert not killer.is_alive(), "nothing was killed"
+    assert len(cluster.list_all_nodes()) == 1

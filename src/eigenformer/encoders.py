@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -12,6 +13,9 @@ from torch_geometric.data import Data
 
 from eigenformer.config import CategoricalSpec, EmbeddingSpec, EncoderSpec, LinearSpec, OnesSpec
 from eigenformer.ragged import name_graph
+
+# Up to this many kinds, it is cheaper to encode all of them than every row.
+_FEW = 256
 
 
 class FeatureEncoder(nn.Module, ABC):
@@ -112,9 +116,24 @@ class CategoricalEncoder(FeatureEncoder):
         offsets = torch.tensor([0, *sizes]).cumsum(0)[:-1]
         self.register_buffer("offsets", offsets, persistent=False)
         self.offsets: Tensor
+        # The number of a combination of categories, whose last column counts fastest.
+        strides = [math.prod(sizes[column + 1 :]) for column in range(len(sizes))]
+        self.register_buffer("strides", torch.tensor(strides), persistent=False)
+        self.strides: Tensor
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.embedding(features.reshape(-1, len(self.sizes)).long() + self.offsets).sum(1)
+        places = self._columns(features) + self.offsets
+        return F.embedding_bag(places, self.embedding.weight, mode="sum")
+
+    def kinds(self, features: Tensor) -> tuple[Tensor, Tensor] | None:
+        if math.prod(self.sizes) > _FEW:
+            return None
+        ranges = [torch.arange(size, device=features.device) for size in self.sizes]
+        kind = (self._columns(features) * self.strides).sum(1)
+        return torch.cartesian_prod(*ranges).view(-1, len(ranges)), kind
+
+    def _columns(self, features: Tensor) -> Tensor:
+        return features.reshape(-1, len(self.sizes)).long()
 
     def example(self, rows: int) -> Tensor | None:
         return torch.stack([torch.randint(size, (rows,)) for size in self.sizes], 1)

@@ -46,9 +46,9 @@ class LocalBranch(nn.Module):
         source, target = kernel.graphs.edge_index
         messages = x.index_select(0, source)
         if self.edge is not None and edges is not None:
-            messages = messages + edges.project(self.edge.weight, self.edge.bias)
-        total = x.index_add(0, target, F.relu(messages).to(x.dtype))
-        return self.dropout(self.out(F.relu(self.hidden(total))))
+            messages += edges.project(self.edge.weight, self.edge.bias)
+        total = x.index_add(0, target, F.relu(messages, inplace=True))
+        return self.dropout(self.out(F.relu(self.hidden(total), inplace=True)))
 
     def describe(self) -> tuple[str, ...]:
         """Returns a short description, one string per line."""

@@ -7,9 +7,11 @@ import logging
 import multiprocessing
 import os
 import socket
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.context import BaseContext
 from typing import Any
 
 
@@ -40,8 +42,21 @@ class Pool:
         """
         if self.cluster is not None:
             return RayExecutor(self.cluster)
-        # A new interpreter per process: a copy of this one would share PyTorch's threads.
-        return ProcessPoolExecutor(self.size, multiprocessing.get_context("spawn"), start)
+        # No copies of this process: they would share PyTorch's threads.
+        return ProcessPoolExecutor(self.size, _new_processes(), start)
+
+
+def _new_processes() -> BaseContext:
+    """Returns a way to start processes with nothing of this one.
+
+    On Linux, they are copies of one that has loaded this package and done nothing with it, so that
+    loading it takes time and memory once.
+    """
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", "eigenformer.training.prediction"])
+    return context
 
 
 HERE = Pool()

@@ -74,15 +74,15 @@ def normalized_laplacian(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def eigenspaces(eigenvalues: Tensor, gap: float = EIGENSPACE_GAP) -> Tensor:
-    """Numbers the eigenspaces of one graph: 0, 1, 1, 2, … for ascending ``eigenvalues``.
+    """Numbers the eigenspaces of graphs: 0, 1, 1, 2, … for ascending ``eigenvalues`` ``[*, k]``.
 
     Neighbouring eigenvalues closer than ``gap`` share an eigenspace. The eigenvalue 0 is always
     separate, because its eigenspace is known exactly: one dimension per connected component.
     """
     starts = torch.zeros_like(eigenvalues, dtype=torch.long)
-    leaves_zero = (eigenvalues[:-1] == 0) & (eigenvalues[1:] > 0)
-    starts[1:] = (eigenvalues.diff() >= gap) | leaves_zero
-    return starts.cumsum(0)
+    leaves_zero = (eigenvalues[..., :-1] == 0) & (eigenvalues[..., 1:] > 0)
+    starts[..., 1:] = (eigenvalues.diff() >= gap) | leaves_zero
+    return starts.cumsum(-1)
 
 
 def laplacian_spectrum(
@@ -148,7 +148,9 @@ def laplacian_spectra(
             return [laplacian_spectrum(*graphs[positions[0]], num_frequencies)]
         stack = torch.stack([normalized_laplacian(*graphs[p]) for p in positions])
         values, vectors = torch.linalg.eigh(stack)
-        return [_tidy(*pair, num_frequencies) for pair in zip(values, vectors, strict=True)]
+        values, space = _merged(values)
+        triples = zip(values, vectors, space, strict=True)
+        return [_lowest(*triple, num_frequencies) for triple in triples]
 
     spectra: list[Spectrum | None] = [None] * len(graphs)
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
@@ -255,16 +257,28 @@ def _checked(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 def _tidy(values: Tensor, vectors: Tensor, k: int | None) -> Spectrum:
     """Clamps to [0, 2], gives each eigenspace one eigenvalue, and keeps k, rounded up to spaces."""
+    values, space = _merged(values[None])
+    return _lowest(values[0], vectors, space[0], k)
+
+
+def _merged(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns eigenvalues ``[B, n]`` in [0, 2], one per eigenspace, and their eigenspaces."""
     values = values.clamp(0.0, 2.0)
     values = values.masked_fill(values < NULL_SPACE, 0.0)
     space = eigenspaces(values)
-    sizes = space.bincount()
-    means = torch.zeros_like(sizes, dtype=values.dtype).index_add_(0, space, values) / sizes
-    values = means[space].clamp(0.0, 2.0)
+    # Number the eigenspaces of all graphs, to sum over each of them.
+    last = space[:, -1:] + 1
+    flat = (space + last.cumsum(0) - last).flatten()
+    sizes = flat.bincount()
+    sums = torch.zeros_like(sizes, dtype=values.dtype).index_add_(0, flat, values.flatten())
+    return (sums / sizes)[flat].view_as(values).clamp(0.0, 2.0), space
+
+
+def _lowest(values: Tensor, vectors: Tensor, space: Tensor, k: int | None) -> Spectrum:
     if k is not None and k < len(values):
         kept = int((space <= space[k - 1]).sum())
         values, vectors = values[:kept], vectors[:, :kept]
-    return Spectrum(values.contiguous(), vectors.contiguous())
+    return Spectrum(values.clone(), vectors.contiguous())  # no view of the other graphs
 
 
 def _lowest_of_sparse(edge_index: Tensor, num_nodes: int, k: int) -> Spectrum | None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -159,3 +161,34 @@ def test_truth_in_parquet(tmp_path):
     archive = read_own(tmp_path / "t.parquet", ReadOptions(targets=("active",))).archive
     assert archive.target.kind == "binary"
     np.testing.assert_array_equal(archive.fields["y"].values, [1, 0, np.nan])
+
+
+def test_graphs_are_not_kept_in_memory(tmp_path):
+    """Of each row, its cells are: the graphs of 1,000 chains of 60 atoms take 10 kB each."""
+    read_own(write_chains(tmp_path / "few.csv", 10), LENGTHS)  # loads RDKit
+    tracemalloc.start()
+    try:
+        archive = read_own(write_chains(tmp_path / "many.csv", 1000), LENGTHS).archive
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(archive) == 1000
+    assert archive.num_nodes.tolist() == [50 + i % 20 for i in range(1000)]
+    assert peak < 2000 * len(archive)
+    saved = archive.save(tmp_path / "saved")
+    assert saved.edge_index.dtype == np.uint8
+    for graph in (0, 999):
+        size = 50 + graph % 20
+        assert archive[graph].x.shape == saved[graph].x.shape == (size, 9)
+        ends = saved[graph].edge_index
+        assert ends.tolist() == archive[graph].edge_index.tolist()
+        assert ends[:, ::2].tolist() == [list(range(size - 1)), list(range(1, size))]
+
+
+LENGTHS = ReadOptions(targets=("length",))
+
+
+def write_chains(path, count):
+    rows = "".join(f"{'C' * (50 + i % 20)},{i}\n" for i in range(count))
+    path.write_text("smiles,length\n" + rows)
+    return path

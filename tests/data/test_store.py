@@ -208,3 +208,17 @@ def test_a_forged_manifest(tmp_path, changes):
     (path / MANIFEST).write_text(json.dumps({**manifest, "sha256": _digest(manifest)}))
     with pytest.raises(DamagedError, match=MANIFEST):
         open_store(path, "numbers")
+
+
+@pytest.mark.parametrize("block", [1 << 26, 40])
+def test_arrays_are_written_in_parts_of_another_type(tmp_path, monkeypatch, block):
+    monkeypatch.setattr("eigenformer.data.store._BLOCK", block)
+    values = np.arange(70, dtype=np.int32).reshape(35, 2)
+    for array in (values, values.T, values[::3], values[:1], values[:0], np.asfortranarray(values)):
+        save_array(tmp_path / "a.npy", array, np.dtype(np.uint8))
+        found = np.load(tmp_path / "a.npy")
+        assert found.dtype == np.uint8
+        np.testing.assert_array_equal(found, array)
+        save_array(tmp_path / "b.npy", array)
+        np.save(tmp_path / "c.npy", np.ascontiguousarray(array))
+        assert (tmp_path / "b.npy").read_bytes() == (tmp_path / "c.npy").read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -107,6 +108,26 @@ def test_a_killed_search_has_every_trial_once(table: str) -> None:
     rows = Path("found/table.md").read_text().splitlines()[2:]
     assert len(rows) == 4
     assert not any(" failed " in row for row in rows)
+
+
+@pytest.mark.slow
+def test_trials_that_were_lost_with_a_machine_are_run_again(table: str) -> None:
+    """A trial of this very command that nobody runs any more, as after the loss of a node."""
+    import optuna
+
+    Path("found").mkdir()
+    storage = f"sqlite:///{Path('found/trials.sqlite').resolve()}"
+    study = optuna.create_study(storage=storage, study_name="eigenformer", direction="minimize")
+    lost = study.ask()
+    lost.suggest_float("training.learning_rate", 1e-4, 3e-3, log=True)
+    lost.set_user_attr("host", platform.node())
+    lost.set_user_attr("process", os.getpid())
+    words = ["search", table, "--target", "size", "--trials", "2", "--out", "found"]
+    assert main([*words, "--side-by-side", "2", *SMALL, "--epochs", "1"]) == 0
+    assert states() == dict.fromkeys(("trial0000", "trial0001"), "finished")
+    rows = Path("found/table.md").read_text().splitlines()[2:]
+    assert len(rows) == 2
+    assert not any(" running " in row for row in rows)
 
 
 def test_settings_that_are_given_are_not_searched() -> None:

@@ -38,7 +38,7 @@ def _data(page: str) -> object:
 
 
 def test_texts_and_data_cannot_break_out() -> None:
-    page = make_page(EVIL, EVIL, ("page.css",), "explain.js", {"name": EVIL})
+    page = make_page(EVIL, EVIL, ("page.css",), ("explain.js",), {"name": EVIL})
     parser = _Tags()
     parser.feed(page)
     assert "img" not in parser.tags
@@ -48,7 +48,7 @@ def test_texts_and_data_cannot_break_out() -> None:
 
 
 def test_only_the_pages_own_script_may_run_and_nothing_is_loaded() -> None:
-    page = make_page("t", "", ("page.css",), "explain.js")
+    page = make_page("t", "", ("page.css",), ("explain.js",))
     digest = hashlib.sha256(template_text("explain.js").encode()).digest()
     assert f"script-src 'sha256-{base64.b64encode(digest).decode()}'" in page
     assert "default-src 'none'" in page

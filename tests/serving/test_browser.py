@@ -137,6 +137,138 @@ def test_hostile_texts_are_only_texts(page: Any, tmp_path: Path) -> None:
     assert page.title == title
 
 
+@pytest.fixture
+def drawing(page: Any) -> Any:
+    """The page with the editor open."""
+    _find(page, ".draw summary")[0].click()
+    page.execute_script("document.getElementById('canvas').scrollIntoView({block: 'center'})")
+    return page
+
+
+def _choose(page: Any, tool: str) -> None:
+    _find(page, f'input[name="tool"][value="{tool}"]')[0].find_element("xpath", "..").click()
+
+
+def _press(page: Any, x: int, y: int, *, to: tuple[int, int] | None = None) -> None:
+    """Clicks at a place of the drawing, counted from its middle; or drags from it."""
+    from selenium.webdriver import ActionChains
+
+    actions = ActionChains(page, duration=0)
+    actions.move_to_element_with_offset(_find(page, "#canvas")[0], x, y).click_and_hold()
+    if to is not None:
+        actions.move_to_element_with_offset(_find(page, "#canvas")[0], *to)
+    actions.release().perform()
+
+
+def _places(page: Any) -> list[tuple[int, int]]:
+    """The atoms, as places from the middle of the drawing, in their order."""
+    return page.execute_script(
+        "const box = document.getElementById('canvas').getBoundingClientRect();"
+        "return [...document.querySelectorAll('#canvas [data-atom] circle')].map((circle) => {"
+        "  const b = circle.getBoundingClientRect();"
+        "  return [Math.round(b.x + b.width / 2 - box.x - box.width / 2),"
+        "          Math.round(b.y + b.height / 2 - box.y - box.height / 2)]; })"
+    )
+
+
+def _drawn(page: Any) -> str:
+    """The molecule that is drawn, as RDKit writes it."""
+    from rdkit.Chem import CanonSmiles
+
+    return CanonSmiles(_texts(page, "#drawn")[0])
+
+
+def _pull(page: Any, number: int, right: int, down: int) -> None:
+    """Drags away from an atom: a new one is connected to it."""
+    x, y = _places(page)[number]
+    _press(page, x, y, to=(x + right, y + down))
+
+
+def test_a_molecule_is_drawn_and_predicted(drawing: Any) -> None:
+    """Paracetamol, with each of the tools."""
+    page = drawing
+    _choose(page, "arene")
+    _press(page, -60, 20)
+    assert _drawn(page) == "c1ccccc1"
+    _choose(page, "N")
+    _press(page, *_places(page)[0])  # changes the atom
+    assert _drawn(page) == "c1ccncc1"
+    _find(page, "#undo")[0].click()
+    assert _drawn(page) == "c1ccccc1"
+    _pull(page, 5, 50, -30)
+    _choose(page, "C")
+    _pull(page, 6, 50, 30)
+    _press(page, *_places(page)[7])  # goes on from it
+    assert _drawn(page) == "CCNc1ccccc1"
+    _choose(page, "O")
+    _pull(page, 7, 0, 60)
+    _pull(page, 2, -50, 30)
+    assert _drawn(page) == "CC(O)Nc1ccc(O)cc1"
+    (x, y), (u, v) = _places(page)[7], _places(page)[9]
+    _press(page, (x + u) // 2, (y + v) // 2)  # a double bond
+    assert _drawn(page) == "CC(=O)Nc1ccc(O)cc1"
+    _find(page, "#use-drawing")[0].click()
+    (text,) = _until(lambda: _texts(page, "#rows > li"))
+    assert "90 % interval" in text
+    assert _find(page, "#smiles")[0].get_attribute("value") == _texts(page, "#drawn")[0]
+
+
+def test_rings_are_closed_and_atoms_erased(drawing: Any) -> None:
+    page = drawing
+    for tool, middle in (("ring", -70), ("arene", 70)):
+        _choose(page, tool)
+        _press(page, middle, 0)
+    assert _drawn(page) == "C1CCCCC1.c1ccccc1"
+    places = _places(page)
+    right = max(range(6), key=lambda atom: places[atom][0])
+    left = min(range(6, 12), key=lambda atom: places[atom][0])
+    _press(page, *places[right], to=places[left])
+    assert _drawn(page) == "c1ccc(C2CCCCC2)cc1"
+    _choose(page, "arene")
+    _press(page, *_places(page)[0])  # a ring beside the atom
+    assert len(_places(page)) == 18
+    assert "." not in _drawn(page)
+    _find(page, "#undo")[0].click()
+    _choose(page, "erase")
+    _press(page, *_places(page)[right])
+    assert _drawn(page) == "CCCCC.c1ccccc1"
+    _find(page, "#clear")[0].click()
+    assert _texts(page, "#drawn") == ["Click to place an atom."]
+    assert not _find(page, "#use-drawing")[0].is_enabled()
+
+
+def test_a_molecule_is_drawn_with_the_keyboard(drawing: Any) -> None:
+    from selenium.webdriver import Keys
+
+    page = drawing
+
+    def keys(*pressed: str) -> None:
+        page.switch_to.active_element.send_keys(*pressed)
+
+    page.execute_script("document.getElementById('canvas').focus()")
+    keys(Keys.ENTER, Keys.TAB, Keys.ENTER, Keys.ENTER, "o", Keys.ENTER)
+    assert _drawn(page) == "COC"
+    keys(Keys.DELETE)
+    assert _drawn(page) == "C.C"
+    page.execute_script("document.getElementById('canvas').focus()")
+    keys(Keys.CONTROL, "z")
+    assert _drawn(page) == "COC"
+
+
+def test_a_drawing_has_limits(drawing: Any) -> None:
+    page = drawing
+    _choose(page, "ring")
+    press = (
+        "const canvas = document.getElementById('canvas'), box = canvas.getBoundingClientRect();"
+        "for (const type of ['pointerdown', 'pointerup']) canvas.dispatchEvent(new PointerEvent("
+        "type, {bubbles: true, clientX: box.x + arguments[0], clientY: box.y + arguments[1]}))"
+    )
+    for number in range(40):
+        page.execute_script(press, 12 + 33 * (number % 9), 12 + 45 * (number // 9))
+    assert _texts(page, "#drawn") == ["At most 200 atoms can be drawn."]
+    assert len(_places(page)) <= 200
+
+
 def test_an_injected_script_would_not_run(page: Any) -> None:
     """Even if a text became HTML, the policy would stop it."""
     page.execute_script(

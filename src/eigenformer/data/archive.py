@@ -28,6 +28,7 @@ from eigenformer.data.fields import (
     Field,
     Level,
     narrow,
+    narrow_type,
     number_splits,
     pack_text,
     packed_rows,
@@ -312,9 +313,10 @@ class GraphArchive:
         arrays = {
             "node_offsets": self.node_offsets,
             "edge_offsets": self.edge_offsets,
-            "edge_index": narrow(self.edge_index),
+            "edge_index": self.edge_index,
             "split": self.split,
         }
+        types = {"edge_index": narrow_type(self.edge_index)}
         if self.names is not None:
             arrays["names"], arrays["name_offsets"] = pack_text(self.names)
         if self.node_names is not None:
@@ -324,7 +326,7 @@ class GraphArchive:
             if field.is_text:
                 arrays[key], arrays[f"{key}.offsets"] = pack_text(field.values.tolist())
             else:
-                arrays[key] = narrow(field.values)
+                arrays[key], types[key] = field.values, narrow_type(field.values)
         meta = {
             "fields": {
                 name: {"level": field.level, "dtype": field.dtype.str}
@@ -334,7 +336,7 @@ class GraphArchive:
             "statistics": asdict(self.statistics),
             "meta": self.meta,
         }
-        store = write_store(Path(path), _KIND, arrays, meta)
+        store = write_store(Path(path), _KIND, arrays, meta, types)
         return GraphArchive._from_store(store)
 
     @classmethod

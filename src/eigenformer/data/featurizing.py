@@ -5,10 +5,12 @@ RDKit holds Python's global lock while it works, so processes are used instead o
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -21,6 +23,8 @@ from eigenformer.stopping import leave_signals
 # Fewer molecules are finished before the processes have started.
 _MANY = 2000
 _CHUNK = 64
+# Chunks that are computed before they are needed.
+_AHEAD = 64
 
 
 def featurize_all(
@@ -30,22 +34,32 @@ def featurize_all(
     limits: Limits = DEFAULT_LIMITS,
     descriptors: Sequence[str] = (),
 ) -> list[MoleculeGraph | MoleculeError]:
+    """Returns all that :func:`featurize_each` yields."""
+    return list(featurize_each(smiles, name, reporter, limits, descriptors))
+
+
+def featurize_each(
+    smiles: Sequence[str],
+    name: str,
+    reporter: Reporter,
+    limits: Limits = DEFAULT_LIMITS,
+    descriptors: Sequence[str] = (),
+) -> Iterator[MoleculeGraph | MoleculeError]:
     """Featurises each SMILES with the featuriser ``name``, and computes descriptors.
 
-    Returns, in order, the graph of each SMILES, or the error that explains why there is none.
+    Yields, in order, the graph of each SMILES, or the error that explains why there is none. Only
+    a few graphs are in memory at the same time.
     """
     make = featurizer(name, limits, descriptors)
-    chunks = [smiles[start : start + _CHUNK] for start in range(0, len(smiles), _CHUNK)]
-    results: list[MoleculeGraph | MoleculeError] = []
+    chunks = (smiles[start : start + _CHUNK] for start in range(0, len(smiles), _CHUNK))
     with reporter.step("molecules", len(smiles), unit="molecules") as step:
         for part in _spread(chunks, partial(_featurize, make), len(smiles)):
-            results += part
+            yield from part
             step.advance(len(part))
-    return results
 
 
 def _spread(
-    chunks: list[Sequence[str]],
+    chunks: Iterator[Sequence[str]],
     work: Callable[[Sequence[str]], list[MoleculeGraph | MoleculeError]],
     count: int,
 ) -> Iterator[list[MoleculeGraph | MoleculeError]]:
@@ -55,7 +69,10 @@ def _spread(
         return
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(cores, fork, follow_parent) as pool:
-        yield from pool.map(work, chunks)
+        waiting = deque(pool.submit(work, part) for part in itertools.islice(chunks, _AHEAD))
+        while waiting:
+            yield waiting.popleft().result()
+            waiting.extend(pool.submit(work, part) for part in itertools.islice(chunks, 1))
 
 
 def _featurize(make: Featurizer, smiles: Sequence[str]) -> list[MoleculeGraph | MoleculeError]:

@@ -84,13 +84,19 @@ def packed_rows(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np
 
 def narrow(values: np.ndarray) -> np.ndarray:
     """Returns integers in the smallest type that holds them all; other types are unchanged."""
+    return values.astype(narrow_type(values), copy=False)
+
+
+def narrow_type(values: np.ndarray) -> np.dtype:
+    """Returns the smallest type that holds all of these integers; other types are unchanged."""
     if values.dtype.kind not in "iu" or values.size == 0 or values.itemsize == 1:
-        return values
+        return values.dtype
     low, high = values.min(), values.max()
-    for dtype in _INTEGERS:
-        if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
-            return values if values.itemsize <= np.dtype(dtype).itemsize else values.astype(dtype)
-    return values
+    for kind in _INTEGERS:
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            dtype = np.dtype(kind)
+            return values.dtype if values.itemsize <= dtype.itemsize else dtype
+    return values.dtype
 
 
 def pack_text(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

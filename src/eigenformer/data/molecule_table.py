@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +15,10 @@ from eigenformer.data.archive import GraphArchive
 from eigenformer.data.cells import is_missing, named, read_weight
 from eigenformer.data.descriptors import columns, read
 from eigenformer.data.errors import DataError, Problem
-from eigenformer.data.featurizing import featurize_all
+from eigenformer.data.featurizing import featurize_each
 from eigenformer.data.fields import ROW_WEIGHT, Field
-from eigenformer.data.molecules import FEATURIZERS, MoleculeError, MoleculeGraph, molecule_fields
+from eigenformer.data.molecules import FEATURIZERS, MoleculeError, MoleculeGraph, featurizer
+from eigenformer.data.packed_molecules import PackedMolecules
 from eigenformer.data.splits import read_split
 from eigenformer.data.tables import Rejected, read_table
 from eigenformer.data.target_columns import TargetColumns
@@ -33,13 +36,14 @@ class Import:
 
 
 @dataclass(frozen=True)
-class _Row:
-    graph: MoleculeGraph
-    smiles: str
-    name: str
-    targets: list[float]
-    split: str | None
-    weight: float
+class _Rows:
+    """What the rows that gave a graph say beside it."""
+
+    smiles: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    splits: list[str | None] = field(default_factory=list)
+    weights: array[float] = field(default_factory=lambda: array("d"))
+    targets: array[float] = field(default_factory=lambda: array("d"))
 
 
 def read_molecule_table(
@@ -47,10 +51,19 @@ def read_molecule_table(
     options: ReadOptions,
     reporter: Reporter | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    scratch: Path | None = None,
 ) -> Import:
     """Reads a CSV, TSV or Parquet table of molecules.
 
-    Missing targets are NaN. Invalid rows are reported, not dropped.
+    Missing targets are NaN. Invalid rows are reported, not dropped. The cells of the table are in
+    memory, and its graphs in temporary files.
+
+    Args:
+        path: The table.
+        options: How to read it.
+        reporter: Prints progress.
+        limits: How large the table may be.
+        scratch: The folder of temporary files (default: that of the system).
     """
     table = read_table(path, limits=limits)
     if options.smiles not in table.columns:
@@ -64,9 +77,8 @@ def read_molecule_table(
     for name in columns(options.descriptors):
         table.column(name)
     name = options.featurizer or FEATURIZERS[0]
-    features = (name, reporter or Reporter(), limits, options.descriptors)
-    graphs = featurize_all(smiles, *features)
-    rows: list[_Row] = []
+    graphs = featurize_each(smiles, name, reporter or Reporter(), limits, options.descriptors)
+    rows, packed = _Rows(), PackedMolecules(featurizer(name), scratch)
     rejected = list(table.ragged)
     names: dict[str, int] = {}
     for index, graph in enumerate(graphs):
@@ -78,13 +90,19 @@ def read_molecule_table(
             values, split = targets.read(index), _split(cells, options)
             weight = _weight(cells, options)
             name = _name(cells, line, names, options)
-            rows.append(_Row(graph, smiles[index].strip(), name, values, split, weight))
         except DataError as error:
             rejected.append(Rejected(Problem(table.file, str(error), line), cells))
+            continue
+        packed.append(graph)
+        rows.smiles.append(smiles[index].strip())
+        rows.names.append(name)
+        rows.splits.append(split)
+        rows.weights.append(weight)
+        rows.targets.extend(values)
     rejected.sort(key=lambda item: item.problem.line or 0)
-    if not rows:
+    if not rows.names:
         raise DataError([item.problem for item in rejected])
-    return Import(_archive(rows, targets, rejected, options), tuple(rejected))
+    return Import(_archive(rows, packed.fields(), targets, rejected, options), tuple(rejected))
 
 
 def with_columns(
@@ -97,26 +115,29 @@ def with_columns(
 
 
 def _archive(
-    rows: list[_Row], targets: TargetColumns, rejected: list[Rejected], options: ReadOptions
+    rows: _Rows,
+    packed: dict[str, Any],
+    targets: TargetColumns,
+    rejected: list[Rejected],
+    options: ReadOptions,
 ) -> GraphArchive:
-    packed = molecule_fields([row.graph for row in rows])
     target = None
     if options.targets:
-        values = np.array([row.targets for row in rows])
+        values = np.array(rows.targets).reshape(len(rows.names), -1)
         packed["fields"]["y"], target = targets.field(values, "graph")
     if options.weight_column is not None:
-        weights = np.array([row.weight for row in rows], dtype=np.float32)
+        weights = np.array(rows.weights, dtype=np.float32)
         packed["fields"][ROW_WEIGHT] = Field("graph", weights, weights.dtype)
     if options.identifier is not None:
-        packed["fields"]["smiles"] = Field.of_texts([row.smiles for row in rows])
+        packed["fields"]["smiles"] = Field.of_texts(rows.smiles)
     aside = [
         {"line": item.problem.line, "reason": item.problem.reason, "row": item.row}
         for item in rejected
     ]
     return GraphArchive(
         **packed,
-        split=[row.split for row in rows],
-        names=[row.name for row in rows],
+        split=rows.splits,
+        names=rows.names,
         target=target,
         meta={"featurizer": options.featurizer or FEATURIZERS[0], "rejected": aside},
     )

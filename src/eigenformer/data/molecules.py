@@ -9,9 +9,10 @@ property of the molecule. OGB's tags depend on the order of the atoms in the SMI
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from eigenformer.limits import DEFAULT_LIMITS, LimitError, Limits
 from eigenformer.nearest import unknown
 
 if TYPE_CHECKING:
-    from rdkit.Chem import Mol
+    from rdkit.Chem import Atom, Mol
     from torch_geometric.data import Data
 
 FEATURIZERS = ("molecule", "ogb", "zinc")
@@ -184,36 +185,8 @@ def ogb_graph(molecule: Mol) -> MoleculeGraph:
     Atoms: atomic number − 1, chirality, degree, charge + 5, hydrogens, radical electrons,
     hybridisation, aromatic, in a ring. Bonds: type, stereo, conjugated.
     """
-    atoms = [
-        (
-            number - 1 if 1 <= (number := atom.GetAtomicNum()) <= 118 else 118,
-            _place(_CHIRALITY, atom.GetChiralTag().name),
-            min(atom.GetTotalDegree(), 11),
-            charge + 5 if -5 <= (charge := atom.GetFormalCharge()) <= 5 else 11,
-            min(atom.GetTotalNumHs(), 9),
-            min(atom.GetNumRadicalElectrons(), 5),
-            _place(_HYBRIDIZATION, atom.GetHybridization().name),
-            int(atom.GetIsAromatic()),
-            int(atom.IsInRing()),
-        )
-        for atom in molecule.GetAtoms()
-    ]
-    ends, bonds = [], []
-    for bond in molecule.GetBonds():
-        ends.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
-        stereo = bond.GetStereo().name
-        bonds.append(
-            (
-                _place(_BOND_TYPE, bond.GetBondType().name),
-                # Newer kinds of stereo, for bonds that cannot rotate, count as unspecified.
-                _STEREO.index(stereo if stereo in _STEREO else "STEREOANY"),
-                int(bond.GetIsConjugated()),
-            )
-        )
-    pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    edge_index = np.stack([pairs, pairs[:, ::-1]], axis=1).reshape(-1, 2).T
-    edge_attr = np.repeat(np.array(bonds, dtype=np.int64).reshape(-1, 3), 2, axis=0)
-    return MoleculeGraph(np.ascontiguousarray(edge_index), np.array(atoms), edge_attr)
+    chirality = _codes().chirality
+    return _described(molecule, lambda atom: chirality.get(atom.GetChiralTag(), len(_CHIRALITY)))
 
 
 def molecule_graph(molecule: Mol) -> MoleculeGraph:
@@ -222,12 +195,76 @@ def molecule_graph(molecule: Mol) -> MoleculeGraph:
     The same molecule has the same graph, up to the order of its atoms, however its SMILES is
     written. "Other" are centres without a CIP label, such as those of cis-1,4-cyclohexanediol.
     """
-    graph = ogb_graph(molecule)
-    for atom, row in zip(molecule.GetAtoms(), graph.x, strict=True):
-        label = atom.GetProp("_CIPCode") if atom.HasProp("_CIPCode") else ""
-        unlabelled = label == "" and row[1] != 0
-        row[1] = len(_CIP) if unlabelled else _place(_CIP, label)
-    return graph
+    return _described(molecule, _cip)
+
+
+def _cip(atom: Atom) -> int:
+    if atom.HasProp("_CIPCode"):
+        return _place(_CIP, atom.GetProp("_CIPCode"))
+    return len(_CIP) if atom.GetChiralTag() else 0
+
+
+def _described(molecule: Mol, chirality: Callable[[Atom], int]) -> MoleculeGraph:
+    hybridization, bond_type, stereo = _codes().hybridization, _codes().bond_type, _codes().stereo
+    atoms: list[int] = []
+    # Iterating over RDKit's sequences takes longer.
+    for index in range(molecule.GetNumAtoms()):
+        atom = molecule.GetAtomWithIdx(index)
+        number, charge = atom.GetAtomicNum(), atom.GetFormalCharge()
+        atoms += (
+            number - 1 if 1 <= number <= 118 else 118,
+            chirality(atom),
+            min(atom.GetTotalDegree(), 11),
+            charge + 5 if -5 <= charge <= 5 else 11,
+            min(atom.GetTotalNumHs(), 9),
+            min(atom.GetNumRadicalElectrons(), 5),
+            hybridization.get(atom.GetHybridization(), len(_HYBRIDIZATION)),
+            atom.GetIsAromatic(),
+            atom.IsInRing(),
+        )
+    sources: list[int] = []
+    targets: list[int] = []
+    bonds: list[int] = []
+    for index in range(molecule.GetNumBonds()):
+        bond = molecule.GetBondWithIdx(index)
+        i, j = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        sources += (i, j)
+        targets += (j, i)
+        bonds += 2 * (
+            bond_type.get(bond.GetBondType(), len(_BOND_TYPE)),
+            # Newer kinds of stereo, for bonds that cannot rotate, count as unspecified.
+            stereo.get(bond.GetStereo(), len(_STEREO) - 1),
+            bond.GetIsConjugated(),
+        )
+    return MoleculeGraph(
+        np.array((sources, targets), dtype=np.int64),
+        np.array(atoms, dtype=np.int64).reshape(-1, len(OGB_ATOM_SIZES)),
+        np.array(bonds, dtype=np.int64).reshape(-1, len(OGB_BOND_SIZES)),
+    )
+
+
+class _Codes(NamedTuple):
+    """The categories of RDKit's values."""
+
+    chirality: dict[Any, int]
+    hybridization: dict[Any, int]
+    bond_type: dict[Any, int]
+    stereo: dict[Any, int]
+
+
+@functools.cache
+def _codes() -> _Codes:
+    chem = _chem()
+
+    def of(values: Any, known: Sequence[str]) -> dict[Any, int]:
+        return {values.names[name]: place for place, name in enumerate(known)}
+
+    return _Codes(
+        of(chem.ChiralType, _CHIRALITY),
+        of(chem.HybridizationType, _HYBRIDIZATION),
+        of(chem.BondType, _BOND_TYPE),
+        of(chem.BondStereo, _STEREO),
+    )
 
 
 def zinc_graph(molecule: Mol) -> MoleculeGraph:

@@ -224,7 +224,8 @@ def _check_free(folder: Path, name: str, path: Path) -> None:
 def _import(
     path: Path, options: ReadOptions, split: SplitOptions, workspace: Workspace, files: list[Path]
 ) -> GraphArchive:
-    return read_own(path, options, split, workspace.reporter, workspace.limits).archive
+    scratch = workspace.cache_dir  # as large as the archive
+    return read_own(path, options, split, workspace.reporter, workspace.limits, scratch).archive
 
 
 def changed_inputs(archive: GraphArchive, workspace: Workspace) -> list[Path] | None:

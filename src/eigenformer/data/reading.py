@@ -98,6 +98,7 @@ def read_own(
     split: SplitOptions | None = None,
     reporter: Reporter | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    scratch: Path | None = None,
 ) -> Import:
     """Reads a table of molecules, an archive, or a folder of plain tables, graphs or pictures.
 
@@ -107,13 +108,14 @@ def read_own(
         split: How to split the graphs (default: the split in the data, if there is one).
         reporter: Prints progress.
         limits: How large the files may be.
+        scratch: The folder of temporary files (default: that of the system).
     """
     path, options, split = Path(path), options or ReadOptions(), split or SplitOptions()
     form = form_of(path)
     check_used(options, split, path)
     rejected: tuple[Rejected, ...] = ()
     if form == "molecules":
-        read = read_molecule_table(path, options, reporter, limits)
+        read = read_molecule_table(path, options, reporter, limits, scratch)
         archive, rejected = read.archive, read.rejected
     elif form == "archive":
         archive = GraphArchive.open(path, check=True, limits=limits)

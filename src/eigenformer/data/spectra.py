@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +38,8 @@ from eigenformer.data.store import (
 from eigenformer.reporting import Reporter
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from eigenformer.spectrum import Spectrum
 
 ALGORITHM = 1
@@ -126,17 +128,20 @@ def memory_spectra(
     """Computes the spectra of an archive in memory, without a cache."""
     spectra = solve(archive, np.arange(len(archive)), num_frequencies, workers)
     counts = np.array([len(s.eigenvalues) for s in spectra], dtype=np.int32)
-    empty = np.zeros(0, np.float32)
     return Spectra(
-        eigenvalues=np.concatenate([empty, *(s.eigenvalues.float().numpy() for s in spectra)]),
-        eigenvectors=np.concatenate(
-            [empty, *(s.eigenvectors.float().numpy().reshape(-1) for s in spectra)]
-        ),
+        eigenvalues=_packed([spectrum.eigenvalues for spectrum in spectra]),
+        eigenvectors=_packed([spectrum.eigenvectors for spectrum in spectra]),
         counts=counts,
         value_starts=_starts(counts),
         vector_starts=_starts(counts * archive.num_nodes),
         num_frequencies=num_frequencies,
     )
+
+
+def _packed(parts: Sequence[Tensor]) -> np.ndarray:
+    """Returns tensors as one array in single precision."""
+    arrays = [np.zeros(0), *(part.numpy().reshape(-1) for part in parts)]
+    return np.concatenate(arrays, dtype=np.float32, casting="same_kind")
 
 
 def find_spectra(archive: GraphArchive, folders: Iterable[Path]) -> dict[Path, int | None]:

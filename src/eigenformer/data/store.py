@@ -54,26 +54,61 @@ class Store:
 
 
 def write_store(
-    path: Path, kind: str, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]
+    path: Path,
+    kind: str,
+    arrays: Mapping[str, np.ndarray],
+    meta: Mapping[str, Any],
+    types: Mapping[str, np.dtype] | None = None,
 ) -> Store:
-    """Writes the arrays to the folder ``path``. Replaces an older store in one step."""
+    """Writes the arrays to the folder ``path``. Replaces an older store in one step.
+
+    Args:
+        path: The folder.
+        kind: What the arrays are.
+        arrays: The arrays by name.
+        meta: The metadata.
+        types: The types to write arrays as, where they differ from their own.
+    """
+    types = types or {}
     with temporary_folder(path) as folder:
         for name, array in arrays.items():
-            save_array(folder / f"{name}.npy", array)
+            save_array(folder / f"{name}.npy", array, types.get(name))
         seal(folder, kind, meta)
         replace_folder(folder, path)
     return open_store(path, kind)
 
 
-def save_array(file: Path, array: np.ndarray) -> None:
-    """Writes numbers as ``numpy.save`` does, whose error does not say that a disk is full."""
-    array = np.ascontiguousarray(array)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{file.name}: {array.dtype} values are not numbers")
-    header = np.lib.format.header_data_from_array_1_0(array)
+def save_array(file: Path, array: np.ndarray, dtype: np.dtype | None = None) -> None:
+    """Writes numbers as ``numpy.save`` does, whose error does not say that a disk is full.
+
+    Converts them piece by piece, so that a mapped array is never in memory as a whole.
+
+    Args:
+        file: The file.
+        array: The numbers.
+        dtype: The type to write them as (default: their own).
+    """
+    dtype = array.dtype if dtype is None else dtype
+    if dtype.kind not in "biuf":
+        raise ValueError(f"{file.name}: {dtype} values are not numbers")
+    empty = np.empty(0, dtype)
+    header = {**np.lib.format.header_data_from_array_1_0(empty), "shape": array.shape}
     with file.open("wb") as stream:
         np.lib.format.write_array_header_1_0(stream, header)
-        stream.write(array.reshape(-1).view(np.uint8).data)
+        for part in _parts(array):
+            stream.write(np.ascontiguousarray(part, dtype).reshape(-1).view(np.uint8).data)
+
+
+def _parts(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Yields an array in parts, in row-major order."""
+    if array.nbytes <= _BLOCK:
+        yield array
+    elif len(array) == 1:
+        yield from _parts(array[0])
+    else:
+        middle = len(array) // 2
+        yield from _parts(array[:middle])
+        yield from _parts(array[middle:])
 
 
 class GrowingArray:

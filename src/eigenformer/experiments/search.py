@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -86,6 +86,8 @@ class _Job:
     storage: str
     workspace: Workspace
     apart: bool
+    host: str
+    process: int
 
 
 def search(
@@ -116,22 +118,28 @@ def search(
     config, data = plan(wanted, workspace)
     out.mkdir(parents=True, exist_ok=True)
     address = storage or f"sqlite:///{(out / STORAGE).resolve()}"
-    job = _Job(wanted, trials, out.resolve(), address, workspace, pool != HERE)
+    # A trial belongs to this command, wherever it is run: its workers end with it.
+    owner = platform.node(), os.getpid()
+    job = _Job(wanted, trials, out.resolve(), address, workspace, pool != HERE, *owner)
     study = _study(address, data.target)
     name = f"{data.name}, {data.target.metric}, {config.model.kind}"
     if (known := study.user_attrs.get("what", name)) != name:
         raise ConfigError(f"storage: has the trials of another search ({known}); use another")
     study.set_user_attr("what", name)
-    _revive(study)
+    _revive(study, lambda trial: _is_left(trial, job.host))
     if pool == HERE:
         _work(job)
     else:
         apart = replace(job, workspace=replace(workspace, workers=1, reporter=TerminalReporter()))
         workspace.reporter.say(f"{trials} trials, {pool.size} at a time; messages: {out}/*.log")
         with pool.open(end_with_parent) as workers:
-            waiting = [workers.submit(_work, apart) for _ in range(pool.size)]
-            for worker in waiting:
-                worker.result()
+            lost = True
+            while lost:
+                waiting = [workers.submit(_work, apart) for _ in range(pool.size)]
+                for worker in waiting:
+                    worker.result()
+                # No worker is left, so trials that still run were lost with a machine.
+                lost = _revive(study, lambda trial: _owner(trial) == owner)
     known = study.get_trials(deepcopy=False)
     found = tuple(_told(trial, out) for trial in known if not _is_resumed(trial, known))
     target = data.target
@@ -183,25 +191,38 @@ def _next(study: Any, job: _Job, space: tuple[Parameter, ...]) -> Any | None:
         seed = int(job.wanted.get("seed", 0)) + 1000 * len(known)
         study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
         trial = study.ask()
-        trial.set_user_attr("host", platform.node())
-        trial.set_user_attr("process", os.getpid())
+        trial.set_user_attr("host", job.host)
+        trial.set_user_attr("process", job.process)
         for parameter in space:
             parameter.suggest(trial)
     return trial
 
 
-def _revive(study: Any) -> None:
-    """Puts trials whose process has been killed into the queue again, with the same settings."""
+def _revive(study: Any, is_lost: Callable[[Any], bool]) -> bool:
+    """Puts running trials that are lost into the queue again, with the same settings.
+
+    Returns whether there are any.
+    """
     import optuna
 
-    for trial in study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
-        process = trial.user_attrs.get("process")
-        elsewhere = trial.user_attrs.get("host") != platform.node()
-        if elsewhere or (process is not None and is_running(process)):
-            continue
+    running = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,))
+    lost = [trial for trial in running if is_lost(trial)]
+    for trial in lost:
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         first = trial.user_attrs.get(_RESUMES, trial.number)
         study.enqueue_trial(trial.params, user_attrs={_RESUMES: first})
+    return bool(lost)
+
+
+def _owner(trial: Any) -> tuple[str | None, int | None]:
+    """Returns the machine and the process of the command that started a trial."""
+    return trial.user_attrs.get("host"), trial.user_attrs.get("process")
+
+
+def _is_left(trial: Any, host: str) -> bool:
+    """Whether a command on this machine started a trial and was killed."""
+    machine, process = _owner(trial)
+    return machine == host and (process is None or not is_running(process))
 
 
 def _is_resumed(trial: Any, trials: list[Any]) -> bool:

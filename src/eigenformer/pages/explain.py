@@ -52,7 +52,8 @@ def explain_page(explanation: Explanation) -> str:
     styles = ("page.css", "explain.css")
     if explanation.attention is None:
         return make_page(title, body, styles)
-    return make_page(title, body, styles, "explain.js", _data(explanation, explanation.attention))
+    data = _data(explanation, explanation.attention)
+    return make_page(title, body, styles, ("explain.js",), data)
 
 
 def pack_attention(attention: np.ndarray) -> tuple[str, str]:

@@ -41,19 +41,19 @@ def packed(values: np.ndarray) -> str:
     return base64.b64encode(np.ascontiguousarray(little).tobytes()).decode()
 
 
-def page_policy(script: str | None = None, served: bool = False) -> str:
+def page_policy(scripts: tuple[str, ...] = (), served: bool = False) -> str:
     """Returns the content security policy of a page.
 
     It forbids every request, and every script except the page's own, which is identified by its
     checksum. A text left unescaped by mistake could do nothing.
 
     Args:
-        script: The script of the page, in the folder ``templates``.
+        scripts: The scripts of the page, in the folder ``templates``.
         served: Whether the page comes from a server of ours, which it may then ask for more.
     """
     allowed = "'none'"
-    if script is not None:
-        digest = base64.b64encode(hashlib.sha256(template_text(script).encode()).digest())
+    if scripts:
+        digest = base64.b64encode(hashlib.sha256(_code(scripts).encode()).digest())
         allowed = f"'sha256-{digest.decode()}'"
     images = "img-src 'self' data:; connect-src 'self'" if served else "img-src data:"
     return (
@@ -66,7 +66,7 @@ def make_page(
     title: str,
     body: str,
     styles: tuple[str, ...],
-    script: str | None = None,
+    scripts: tuple[str, ...] = (),
     data: Mapping[str, Any] | None = None,
     served: bool = False,
 ) -> str:
@@ -76,19 +76,18 @@ def make_page(
         title: The title, as plain text.
         body: The result of :func:`render`; plain text is escaped.
         styles: Style sheets in the folder ``templates``.
-        script: A script in the folder ``templates``.
-        data: The data for the script, which must fit JSON.
+        scripts: Scripts in the folder ``templates``, which are run one after the other.
+        data: The data for the scripts, which must fit JSON.
         served: Whether the page comes from a server of ours.
     """
-    code = "" if script is None else template_text(script)
     return render(
         "page.html",
         title=title,
-        policy=page_policy(script, served),
+        policy=page_policy(scripts, served),
         style=Markup("\n".join(map(template_text, styles))),
         body=body,
         data=data or {},
-        script=Markup(code),
+        script=Markup(_code(scripts)),
     )
 
 
@@ -99,6 +98,10 @@ def save_page(page: str, path: str | Path) -> None:
         raise ValueError(f"{path}: pages are HTML; use a name that ends in .html")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, page.encode("utf-8"))
+
+
+def _code(scripts: tuple[str, ...]) -> str:
+    return "\n".join(map(template_text, scripts))
 
 
 @cache

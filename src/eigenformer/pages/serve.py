@@ -9,6 +9,10 @@ from typing import Any
 
 from eigenformer.pages.page import make_page, render
 
+SCRIPTS = ("serve.js", "draw.js")
+"""The scripts of the page where molecules are entered."""
+
+_ELEMENTS = ("C", "N", "O", "S", "P", "F", "Cl", "Br", "I")
 _EXAMPLES = ("CCO", "CC(=O)Nc1ccc(O)cc1", "CN1C=NC2=C1C(=O)N(C(=O)N2C)C")
 
 
@@ -18,9 +22,9 @@ def serve_page(model: Mapping[str, Any]) -> str:
     Args:
         model: What ``/api/model`` says about the model.
     """
-    body = render("serve.html", model=model, examples="\n".join(_EXAMPLES))
+    body = render("serve.html", model=model, examples="\n".join(_EXAMPLES), elements=_ELEMENTS)
     title = f"{model['name']} · eigenformer"
-    return make_page(title, body, ("page.css", "serve.css"), "serve.js", model, served=True)
+    return make_page(title, body, ("page.css", "serve.css"), SCRIPTS, model, served=True)
 
 
 def api_page(schema: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from eigenformer import __version__
 from eigenformer.data.errors import DataError
 from eigenformer.limits import LimitError
 from eigenformer.pages.page import page_policy
-from eigenformer.pages.serve import api_page, serve_page
+from eigenformer.pages.serve import SCRIPTS, api_page, serve_page
 from eigenformer.serving.forms import (
     Attention,
     Model,
@@ -141,13 +141,13 @@ def _add_api(app: FastAPI, service: Service) -> None:
 
 
 def _add_pages(app: FastAPI, service: Service) -> None:
-    def html(page: str, script: str | None = None, served: bool = False) -> HTMLResponse:
-        policy = f"{page_policy(script, served)}; frame-ancestors 'none'"
+    def html(page: str, scripts: tuple[str, ...] = (), served: bool = False) -> HTMLResponse:
+        policy = f"{page_policy(scripts, served)}; frame-ancestors 'none'"
         return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
     @app.get("/", include_in_schema=False)
     async def start() -> Response:
-        return html(serve_page(Model.of(service).model_dump()), "serve.js", served=True)
+        return html(serve_page(Model.of(service).model_dump()), SCRIPTS, served=True)
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
@@ -156,7 +156,7 @@ def _add_pages(app: FastAPI, service: Service) -> None:
     @app.get("/explain", include_in_schema=False)
     async def explain(query: Annotated[MoleculeQuery, Query()]) -> Response:
         page = await asyncio.wrap_future(service.explain_page(query.smiles))
-        return html(page, "explain.js")
+        return html(page, ("explain.js",))
 
 
 async def _problem(request: Request, error: Exception) -> JSONResponse:

@@ -306,7 +306,8 @@ def _split(archive: GraphArchive, usable: np.ndarray, config: OwnData) -> GraphA
     # Unusable graphs are left out, so that the fractions of the split are as requested.
     places = np.flatnonzero(usable)
     split = np.full(len(archive), NO_SPLIT, np.uint8)
-    split[places] = split_archive(archive.subset(places), options).split
+    labelled = archive if usable.all() else archive.subset(places)
+    split[places] = split_archive(labelled, options).split
     return archive.with_split(split)
 
 

@@ -17,7 +17,6 @@ from eigenformer.models.ensemble import Ensemble
 from eigenformer.targets import Calibration, Target
 from eigenformer.training.modes import evaluation_mode
 from eigenformer.training.receiving import in_time, received
-from eigenformer.training.scores import Score
 from eigenformer.training.seeding import derived_seed
 
 Transform = Callable[[Batch, np.ndarray], Batch]
@@ -119,6 +118,8 @@ def evaluate(
         metrics: The metrics to compute (default: all metrics of the target).
         transform: Applied to each batch before prediction.
     """
+    from eigenformer.training.scores import Score  # loads torchmetrics: a second
+
     score = Score(target, target.metrics if metrics is None else metrics)
     for found in predict_batches(model, graphs, batch_size, transform):
         score.update(found.output, target.read(found.batch))
@@ -134,6 +135,8 @@ def evaluate_each(
     model: nn.Module, graphs: GraphDataset, target: Target, batch_size: int = 32
 ) -> dict[str, dict[str, float]]:
     """Returns the metrics of each of several targets by its name; empty for a single target."""
+    from eigenformer.training.scores import Score
+
     singles = [target.single(column) for column in range(target.num_outputs)]
     scores = [Score(one, one.metrics) for one in singles if one is not None]
     if not scores:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from eigenformer.trained_model import TrainedModel
 
 
+# Pairs of nodes in a batch of large graphs: some backends keep tensors of all pairs.
+_PAIRS = 1 << 20
+
+
 @dataclass(frozen=True, eq=False)
 class PredictionForm:
     """The columns of a prediction.
@@ -56,7 +60,7 @@ class PredictionForm:
         """Returns the prediction for each graph, or the reason why it has none."""
 
         def compute(part: GraphArchive) -> tuple[Tensor, Tensor | None]:
-            predicted = trained.predictions(part)
+            predicted = trained.predictions(part, _batch_size(part))
             return predicted.values, predicted.spread
 
         sizes = self.target.rows(archive.num_nodes.tolist())
@@ -109,3 +113,9 @@ class PredictionForm:
         ends = [] if self.bounds is None else self.target.interval_cells(values, self.bounds)
         new = [f"{found.novelty:.4g}"] if self.novelty else []
         return [*self.target.cells(values), *spread[: self.target.num_outputs], *ends, *new, ""]
+
+
+def _batch_size(archive: GraphArchive) -> int:
+    """Returns how many of these graphs to predict for together: 256 small ones, 64 large ones."""
+    largest = int(archive.num_nodes.max(initial=1))
+    return min(max(_PAIRS // largest**2, 64), 256)
