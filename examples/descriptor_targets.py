@@ -4,8 +4,8 @@
     eigenformer train targets.csv --target $(head -1 targets.csv | cut -d, -f2- | tr , ' ') \
       --from none --epochs 20 --batch-size 64 --training.warmup_epochs 1 --out runs/pretrained
 
-The input needs a column ``smiles``. Connected fragments of one to eight atoms are added, so that the
-model has seen small molecules, too. Descriptors that hardly vary are left out; the others are
+The input needs a column ``smiles``. Connected fragments of one to eight atoms are added, so that
+the model has seen small molecules, too. Descriptors that hardly vary are left out; the others are
 standardised and clipped to four deviations, so that no molecule dominates.
 """
 
