@@ -127,7 +127,7 @@ def test_the_schedule_and_the_loss_follow_from_the_data(table, tmp_path, capsys)
     numbers = {"data": {"dataset": str(table), "targets": ["weight"]}}
     config, _ = plan(numbers, workspace)
     assert (config.preset, config.patience) == ("molecules", preset.patience)
-    assert config.training == preset.schedule(preset.training, 48)
+    assert config.training == preset.schedule(preset.fine_tuning, 48)
     again, _ = plan({**config.to_dict(), "patience": None}, workspace)
     assert (again.training, again.patience) == (config.training, None)
     labels = {"data": {"dataset": str(table), "targets": ["long"]}}
